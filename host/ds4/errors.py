@@ -1,0 +1,99 @@
+"""The errors that ds4 raises: each carries a stable code and, where it applies, what was expected and what was found.
+
+The edge (CLI, server) turns them into its own shape: an exit code with one line, or the protocol's error object.
+"""
+
+from __future__ import annotations
+
+
+class Ds4Error(Exception):
+    """Base of every error that is somebody's mistake or misfortune rather than a bug of ours.
+
+    code:     stable, machine-readable, snake_case.
+    subject:  what it is about: a metadata key, a tensor, a field, a file.
+    expected: what would have been right.
+    found:    what was there.
+    """
+
+    code = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        subject: str | None = None,
+        expected: object = None,
+        found: object = None,
+    ) -> None:
+        self.message = message
+        self.subject = subject
+        self.expected = expected
+        self.found = found
+        if code is not None:
+            self.code = code
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = self.message if self.subject is None else f"{self.subject}: {self.message}"
+        if self.expected is not None:
+            text += f" (expected {self.expected}, found {self.found})"
+        return text
+
+
+class ModelFileError(Ds4Error):
+    """A GGUF file is malformed, incomplete or foreign."""
+
+    code = "model_file"
+
+
+class UnsupportedModelError(ModelFileError):
+    """A well-formed file that this build cannot serve."""
+
+    code = "unsupported_model"
+
+
+class TokenizerError(Ds4Error):
+    """A vocabulary that cannot be used, or text or ids that it cannot take."""
+
+    code = "tokenizer"
+
+
+class TemplateError(Ds4Error):
+    """A chat template that does not compile, refuses the conversation, or passes its bounds."""
+
+    code = "template"
+
+
+class SamplingError(Ds4Error):
+    """A sampling parameter out of its range."""
+
+    code = "sampling"
+
+
+class ContextLengthError(Ds4Error):
+    """A prompt that does not fit the context. expected: the context; found: the tokens asked for."""
+
+    code = "context_length_exceeded"
+
+
+class EngineError(Ds4Error):
+    """The native engine refused or failed a call. status is its ds4_status."""
+
+    code = "engine"
+
+    def __init__(self, message: str, *, status: int, code: str | None = None) -> None:
+        self.status = status
+        super().__init__(message, code=code)
+
+
+class Cancelled(Ds4Error):
+    """The work was stopped on request."""
+
+    code = "cancelled"
+
+
+class SettingsError(Ds4Error):
+    """A flag, environment variable or configuration file that cannot be used."""
+
+    code = "settings"

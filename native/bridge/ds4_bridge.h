@@ -1,0 +1,343 @@
+/* ds4_bridge.h - the only engine header that the host sees.
+ *
+ * Rules that hold for every function here:
+ *   - Handles are opaque. Every create/open has exactly one free; freeing NULL is allowed.
+ *   - A function that can fail returns 0 (DS4_OK) or a ds4_status and, when `err` is not NULL, leaves there a
+ *     NUL-terminated message that names what was expected and what was found. Nothing aborts, nothing throws.
+ *   - Pointers passed in are borrowed for the call only, unless the comment says otherwise.
+ *   - Handles are confined to one thread at a time (the host's engine thread). The exceptions, callable from any
+ *     thread at any time while the handle is alive, are marked [any thread].
+ *   - Descriptors are plain data: fixed-width integers, floats and borrowed pointers, no bit fields. Their sizes and
+ *     offsets are published by ds4_abi_layout() and checked by the host at load.
+ *
+ * The host reads this file to generate its cffi declarations: keep to declarations, enums with literal values and
+ * one-line macros with integer values.
+ */
+#ifndef DS4_BRIDGE_H
+#define DS4_BRIDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DS4_ABI_VERSION 1
+#define DS4_MAX_DIMS 4
+#define DS4_MAX_TOP 64        /* most top log-probabilities a row can ask for */
+#define DS4_STEPS_IN_FLIGHT 2 /* tickets that may be submitted and not yet waited for */
+
+#if defined(__GNUC__)
+#define DS4_API __attribute__((visibility("default")))
+#else
+#define DS4_API
+#endif
+
+typedef enum ds4_status {
+    DS4_OK = 0,
+    DS4_ERR_ARG = 1,         /* a caller's mistake: out of range, wrong order, wrong state */
+    DS4_ERR_IO = 2,          /* a file could not be opened, mapped or read */
+    DS4_ERR_FORMAT = 3,      /* a file or snapshot is not what it claims to be */
+    DS4_ERR_MISMATCH = 4,    /* the host's bind plan and the file disagree */
+    DS4_ERR_UNSUPPORTED = 5, /* well formed, but this build cannot do it */
+    DS4_ERR_MEMORY = 6,      /* an allocation was refused */
+    DS4_ERR_CANCELLED = 7,   /* ds4_session_cancel was called; the banks are as they were before the step */
+    DS4_ERR_CONTEXT = 8,     /* a row lies past the context of its bank */
+    DS4_ERR_BUSY = 9,        /* DS4_STEPS_IN_FLIGHT tickets are open already, or a bank is used by an open ticket */
+    DS4_ERR_INTERNAL = 10
+} ds4_status;
+
+typedef struct ds4_error {
+    int32_t status;    /* ds4_status */
+    char message[508]; /* UTF-8, NUL-terminated */
+} ds4_error;
+
+typedef enum ds4_family { DS4_FAMILY_LLAMA = 1 } ds4_family;
+
+/* Values are GGUF's own type numbers. */
+typedef enum ds4_type {
+    DS4_TYPE_F32 = 0,
+    DS4_TYPE_F16 = 1,
+    DS4_TYPE_Q4_0 = 2,
+    DS4_TYPE_Q4_1 = 3,
+    DS4_TYPE_Q5_0 = 6,
+    DS4_TYPE_Q5_1 = 7,
+    DS4_TYPE_Q8_0 = 8,
+    DS4_TYPE_Q2_K = 10,
+    DS4_TYPE_Q3_K = 11,
+    DS4_TYPE_Q4_K = 12,
+    DS4_TYPE_Q5_K = 13,
+    DS4_TYPE_Q6_K = 14,
+    DS4_TYPE_BF16 = 30
+} ds4_type;
+
+typedef enum ds4_backend_kind {
+    DS4_BACKEND_CPU = 0,
+    DS4_BACKEND_GUARD = 1, /* CPU kernels over memory that is unreadable between operations; tests only */
+    DS4_BACKEND_NULL = 2   /* computes nothing and draws a fixed cycle of tokens; measures the host */
+} ds4_backend_kind;
+
+typedef enum ds4_numeric {
+    DS4_NUMERIC_SHIP = 0, /* quantised activations where that is faster */
+    DS4_NUMERIC_FLOAT = 1 /* fp32 activations, fixed summation order; for proving */
+} ds4_numeric;
+
+typedef enum ds4_rope_kind {
+    DS4_ROPE_NORM = 0, /* pairs (2i, 2i+1), GGUF's llama layout */
+    DS4_ROPE_NEOX = 1  /* pairs (i, i + dim/2) */
+} ds4_rope_kind;
+
+typedef enum ds4_rope_scaling {
+    DS4_ROPE_SCALING_NONE = 0,
+    DS4_ROPE_SCALING_LINEAR = 1,
+    DS4_ROPE_SCALING_YARN = 2
+} ds4_rope_scaling;
+
+/* What a tensor is for. A slot of the bind plan carries one of these and its layer (-1: none). */
+typedef enum ds4_role {
+    DS4_ROLE_TOKEN_EMBD = 1,  /* [vocab, d_model] */
+    DS4_ROLE_OUTPUT_NORM = 2, /* [d_model] */
+    DS4_ROLE_OUTPUT = 3,      /* [vocab, d_model]; absent when tied to the embedding */
+    DS4_ROLE_ROPE_FREQS = 4,  /* [rope_dim / 2], divisors of the rope frequencies; optional */
+    DS4_ROLE_ATTN_NORM = 10,  /* [d_model] */
+    DS4_ROLE_ATTN_Q = 11,     /* [n_head * head_dim, d_model] */
+    DS4_ROLE_ATTN_K = 12,     /* [n_head_kv * head_dim, d_model] */
+    DS4_ROLE_ATTN_V = 13,     /* [n_head_kv * head_dim, d_model] */
+    DS4_ROLE_ATTN_OUT = 14,   /* [d_model, n_head * head_dim] */
+    DS4_ROLE_FFN_NORM = 15,   /* [d_model] */
+    DS4_ROLE_FFN_GATE = 16,   /* [d_ff, d_model] */
+    DS4_ROLE_FFN_UP = 17,     /* [d_ff, d_model] */
+    DS4_ROLE_FFN_DOWN = 18    /* [d_model, d_ff] */
+} ds4_role;
+
+/* ---- library -------------------------------------------------------------------------------------------------- */
+
+/* DS4_ABI_VERSION of the library, its release ("0.1.0") and the CPU kernels it chose ("avx2"). [any thread] */
+DS4_API int32_t ds4_abi_version(void);
+DS4_API const char *ds4_version(void);
+DS4_API const char *ds4_cpu_kernels(void);
+
+/* One line per struct, "name size field:offset field:offset ...", lines separated by '\n'. Static storage. [any thread] */
+DS4_API const char *ds4_abi_layout(void);
+
+/* ---- model ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ds4_model ds4_model;
+
+/* One tensor of the bind plan, as the host read it from the file. */
+typedef struct ds4_slot {
+    int32_t role;               /* ds4_role */
+    int32_t layer;              /* 0..n_layer-1, or -1 */
+    int32_t type;               /* ds4_type */
+    int32_t n_dims;             /* 1..DS4_MAX_DIMS */
+    int64_t dims[DS4_MAX_DIMS]; /* GGUF order: dims[0] is the contiguous one; unused are 1 */
+    int32_t shard;              /* index into ds4_model_desc.shards */
+    int32_t reserved;           /* 0 */
+    uint64_t offset;            /* bytes from the start of that shard's file */
+    uint64_t bytes;             /* size of the tensor's data */
+    const char *name;           /* the tensor's name in the file */
+} ds4_slot;
+
+typedef struct ds4_hparams {
+    int32_t family;    /* ds4_family */
+    int32_t n_layer;
+    int32_t d_model;
+    int32_t n_head;
+    int32_t n_head_kv;
+    int32_t head_dim;
+    int32_t d_ff;
+    int32_t n_vocab;
+    int32_t n_ctx_train;
+    int32_t rope_kind;    /* ds4_rope_kind */
+    int32_t rope_dim;     /* leading dims of a head that rotate; even, <= head_dim */
+    int32_t rope_scaling; /* ds4_rope_scaling */
+    float rms_eps;
+    float attn_scale;          /* multiplies q.k; 0: 1/sqrt(head_dim) */
+    float rope_base;           /* theta */
+    float rope_factor;         /* context extension factor s >= 1; positions are divided by it (linear, YaRN) */
+    float rope_attn_factor;    /* multiplies cos and sin; the host has already folded YaRN's 0.1 ln s + 1 into it; 1 */
+    float rope_ext_factor;     /* YaRN mix, 0..1 */
+    float rope_beta_fast;      /* YaRN, 32 */
+    float rope_beta_slow;      /* YaRN, 1 */
+    int32_t rope_ctx_original; /* YaRN: context before extension */
+    int32_t sliding_window;    /* 0: none; else a row sees its own and the sliding_window-1 positions before it */
+} ds4_hparams;
+
+typedef struct ds4_model_desc {
+    ds4_hparams hparams;
+    const char *const *shards; /* paths of the GGUF files, in shard order */
+    int32_t n_shards;
+    int32_t n_slots;
+    const ds4_slot *slots;
+} ds4_model_desc;
+
+/* Checks the plan by itself (ranges, roles, dims against hparams, each required role present once); opens nothing. */
+DS4_API int32_t ds4_bind_plan_check(const ds4_model_desc *desc, ds4_error *err);
+
+/* Checks the plan, maps the files read-only, walks their tensor directories itself and refuses the plan on any
+ * difference in name, type, dims, offset or size. No tensor data is copied. Free with ds4_model_free. */
+DS4_API int32_t ds4_model_open(const ds4_model_desc *desc, ds4_model **out, ds4_error *err);
+
+/* Frees the model. Every session of it must have been freed. */
+DS4_API void ds4_model_free(ds4_model *model);
+
+/* The slots as native found them by its own walk, in the plan's order; valid for the model's life. */
+DS4_API int32_t ds4_model_slots(const ds4_model *model, const ds4_slot **slots);
+
+/* Bytes of weights that one decoded token reads (embedding row lookups left out). */
+DS4_API uint64_t ds4_model_active_bytes(const ds4_model *model);
+
+/* Reads every mapped weight page once, in order, calling progress(done, total, user) between pieces of about 8 MiB on
+ * the calling thread; a non-zero return stops early with DS4_ERR_CANCELLED. progress may be NULL. */
+typedef int32_t (*ds4_progress_fn)(uint64_t done, uint64_t total, void *user);
+DS4_API int32_t ds4_model_warm(ds4_model *model, ds4_progress_fn progress, void *user, ds4_error *err);
+
+/* ---- session: N banks and the step executor -------------------------------------------------------------------- */
+
+typedef struct ds4_session ds4_session;
+
+typedef struct ds4_session_desc {
+    int32_t backend;   /* ds4_backend_kind */
+    int32_t numeric;   /* ds4_numeric */
+    int32_t kv_type;   /* DS4_TYPE_F32, F16 or Q8_0 */
+    int32_t n_banks;   /* 1..1024 independent timelines */
+    int32_t n_ctx;     /* positions of one bank */
+    int32_t max_rows;  /* most rows in one step: the prefill width */
+    int32_t max_out;   /* most rows of one step that may ask for output; >= n_banks */
+    int32_t n_threads; /* 1..256; the calling thread is not one of them */
+} ds4_session_desc;
+
+/* A session borrows its model. Bank memory is reserved here and committed as positions are written. */
+DS4_API int32_t ds4_session_create(ds4_model *model, const ds4_session_desc *desc, ds4_session **out, ds4_error *err);
+DS4_API void ds4_session_free(ds4_session *session);
+
+/* Bytes of KV cache that one position of one bank takes in a session so described; 0 if desc is not valid. */
+DS4_API uint64_t ds4_kv_bytes_per_position(const ds4_hparams *hparams, int32_t kv_type);
+
+/* Makes the open tickets end with DS4_ERR_CANCELLED as soon as a layer ends. Seen by tickets submitted before the call;
+ * later ones run. [any thread] */
+DS4_API void ds4_session_cancel(ds4_session *session);
+
+/* ---- banks ---------------------------------------------------------------------------------------------------- */
+/* None of these may be called for a bank that an open ticket uses (DS4_ERR_BUSY). */
+
+/* Committed positions. -1: no such bank. */
+DS4_API int32_t ds4_bank_length(const ds4_session *session, int32_t bank);
+
+/* Forgets positions length.. and on; pages past it go back to the system. length <= the bank's length. */
+DS4_API int32_t ds4_bank_truncate(ds4_session *session, int32_t bank, int32_t length, ds4_error *err);
+
+/* Makes the first `length` positions of bank `to` a copy of those of `from`; whatever `to` held is gone. */
+DS4_API int32_t ds4_bank_copy(ds4_session *session, int32_t from, int32_t to, int32_t length, ds4_error *err);
+
+typedef struct ds4_snapshot ds4_snapshot;
+
+/* A snapshot is a self-describing byte string (magic, version, shape, tokens, rows, checksum). The session's shape
+ * must agree on restore except for n_banks and n_ctx; the bytes are checked whole before the bank is touched. */
+DS4_API int32_t ds4_snapshot_take(ds4_session *session, int32_t bank, ds4_snapshot **out, ds4_error *err);
+DS4_API int32_t ds4_snapshot_load(const void *data, uint64_t bytes, ds4_snapshot **out, ds4_error *err);
+DS4_API int32_t ds4_snapshot_restore(ds4_session *session, int32_t bank, const ds4_snapshot *snapshot, ds4_error *err);
+DS4_API const void *ds4_snapshot_data(const ds4_snapshot *snapshot, uint64_t *bytes); /* valid until it is freed */
+DS4_API int32_t ds4_snapshot_length(const ds4_snapshot *snapshot);                    /* positions */
+DS4_API void ds4_snapshot_free(ds4_snapshot *snapshot);
+
+/* ---- sampling ------------------------------------------------------------------------------------------------- */
+
+/* Applied in this order: logit bias, allow-mask, repetition, frequency and presence penalties; then, if temperature
+ * > 0, temperature, top-k, top-p, min-p and a draw. temperature == 0 is greedy; ties go to the lowest id. */
+typedef struct ds4_sampler {
+    float temperature;        /* >= 0 */
+    float top_p;              /* (0, 1]; 1: off */
+    float min_p;              /* [0, 1); 0: off */
+    float repetition_penalty; /* > 0; 1: off; over prompt and output */
+    float frequency_penalty;  /* -2..2; over output only */
+    float presence_penalty;   /* -2..2; over output only */
+    int32_t top_k;            /* 0: off */
+    int32_t output_from;      /* first position whose token counts as output for the two penalties above */
+    uint64_t seed;            /* the draw for position p depends on (seed, p) alone */
+    const int32_t *bias_ids;  /* n_bias token ids, each once */
+    const float *bias_values; /* added to their logits */
+    int32_t n_bias;
+    int32_t reserved; /* 0 */
+} ds4_sampler;
+
+/* Sets how outputs of a bank are drawn from the next submitted step on; the descriptor is copied. */
+DS4_API int32_t ds4_bank_set_sampler(ds4_session *session, int32_t bank, const ds4_sampler *sampler, ds4_error *err);
+
+/* Allows only the ids whose bit is set, from the next submitted step on; words[id / 32] >> (id % 32). n_words must
+ * cover the vocabulary; NULL allows all. The words are copied. A mask that allows no token is DS4_ERR_ARG. */
+DS4_API int32_t ds4_bank_set_mask(ds4_session *session, int32_t bank, const uint32_t *words, int32_t n_words, ds4_error *err);
+
+/* The sampler by itself: filters `logits` [n_vocab] (changed in place) and picks with `uniform` in [0, 1). history holds
+ * the tokens so far, of which the first n_prompt are the prompt. mask may be NULL. [any thread] */
+DS4_API int32_t ds4_sample_logits(const ds4_sampler *sampler, float *logits, int32_t n_vocab, const int32_t *history,
+                                  int32_t n_history, int32_t n_prompt, const uint32_t *mask, double uniform,
+                                  int32_t *token, ds4_error *err);
+
+/* The uniform that the step uses for (seed, position). [any thread] */
+DS4_API double ds4_sample_uniform(uint64_t seed, int32_t position);
+
+/* ---- step ----------------------------------------------------------------------------------------------------- */
+
+typedef enum ds4_row_flags {
+    DS4_ROW_OUTPUT = 1, /* compute logits and draw a token */
+    DS4_ROW_LOGITS = 2  /* also keep the raw logits for ds4_result_logits; implies OUTPUT */
+} ds4_row_flags;
+
+typedef struct ds4_row {
+    int32_t bank;
+    int32_t position;   /* rows of one bank come in order and continue its committed length */
+    int32_t token;      /* >= 0: the token; -1: the output token of row `token_from` of the step submitted before */
+    int32_t token_from; /* used when token is -1 */
+    int32_t flags;      /* ds4_row_flags */
+    int32_t n_top;      /* top log-probabilities wanted, 0..DS4_MAX_TOP; needs OUTPUT */
+} ds4_row;
+
+typedef struct ds4_batch ds4_batch;
+
+/* A reusable list of rows. */
+DS4_API int32_t ds4_batch_create(int32_t max_rows, ds4_batch **out, ds4_error *err);
+DS4_API ds4_row *ds4_batch_rows(ds4_batch *batch); /* max_rows of them, written by the host */
+DS4_API void ds4_batch_free(ds4_batch *batch);
+
+/* Starts a step over the first n_rows rows; returns at once. The batch may be changed or freed after the call.
+ * Committed lengths advance now, and fall back if the step is cancelled or fails. *ticket is > 0. */
+DS4_API int32_t ds4_submit(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err);
+
+typedef struct ds4_result {
+    int32_t n_rows;
+    int32_t n_out;            /* rows that asked for output */
+    const int32_t *row_out;   /* [n_rows] index into the arrays below, or -1 */
+    const int32_t *tokens;    /* [n_out] drawn tokens */
+    const float *logprobs;    /* [n_out] natural log-probability of the drawn token under the raw logits; computed for
+                                 rows with n_top > 0, else 0 */
+    const int32_t *top_ids;   /* [n_out][DS4_MAX_TOP] by falling log-probability, ties by rising id */
+    const float *top_logprobs;
+    int64_t elapsed_ns; /* time that the step ran on the backend */
+} ds4_result;
+
+/* Waits for a ticket; tickets are waited for in order, each once. The result's pointers stay valid until two further
+ * tickets have been submitted. */
+DS4_API int32_t ds4_wait(ds4_session *session, int64_t ticket, ds4_result *result, ds4_error *err);
+
+/* Raw logits [n_vocab] of a row of a waited-for ticket that asked for them, else NULL; valid as long as its result. */
+DS4_API const float *ds4_result_logits(const ds4_session *session, int64_t ticket, int32_t row);
+
+/* ---- quantised blocks, for tools and tests ---------------------------------------------------------------------- */
+
+/* Elements and bytes of one block of a type; 0 if the type is unknown. [any thread] */
+DS4_API int32_t ds4_type_block(int32_t type, int32_t *bytes);
+
+/* n elements (a whole number of blocks) of `type` to fp32. [any thread] */
+DS4_API int32_t ds4_dequantize(int32_t type, const void *blocks, int64_t n, float *out, ds4_error *err);
+
+/* y[r, o] = sum_k W[o, k] x[r, k] through the kernels that a session would use. W: n_out rows of n_in elements of `type`;
+ * x: [n_rows, n_in]; y: [n_rows, n_out]. kernels: NULL (best) or a name of ds4_cpu_kernels. */
+DS4_API int32_t ds4_matmul_probe(int32_t type, const void *w, int32_t n_out, int32_t n_in, const float *x, int32_t n_rows,
+                                 float *y, int32_t numeric, int32_t n_threads, const char *kernels, ds4_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,185 @@
+/* ds4_ops.h - the backend table: the operations that a forward is written in.
+ *
+ * A forward does not run operations, it records them into a program, once for each bucket of row counts. The engine then
+ * fills the step's input buffers and runs the program. Nothing in engine/ reads a buffer or branches on a position
+ * between two operations: row counts, tokens, positions, banks and sampling parameters are read from buffers by the
+ * operations themselves, so a program recorded at one position is right at every other (the guard backend proves it).
+ *
+ * Matrices are row-major fp32 with one row for each row of the step (DS4_ROWS_ALL) or for each row that asked for
+ * output (DS4_ROWS_OUT). The counts of both are inputs of the step, never of the recording.
+ *
+ * Summation order: an output element's order of summation depends on the shapes and on its own position only, never on
+ * how many rows share the step, nor on the number of threads. In DS4_NUMERIC_FLOAT that makes prefill in any chunking,
+ * single decode and batched decode bit-identical.
+ *
+ * Threading: a backend is used by one thread at a time (the session's owner) except for run_cancel.
+ */
+#ifndef DS4_OPS_H
+#define DS4_OPS_H
+
+#include "native/bridge/ds4_bridge.h"
+
+typedef struct ds4_backend ds4_backend; /* a device with its workers and memory */
+typedef struct ds4_buffer ds4_buffer;   /* memory of a backend */
+typedef struct ds4_weight ds4_weight;   /* a matrix or vector of the model, on the backend */
+typedef struct ds4_program ds4_program; /* recorded operations */
+
+typedef enum ds4_rows { DS4_ROWS_ALL = 0, DS4_ROWS_OUT = 1 } ds4_rows;
+
+/* A matrix of activations: rows x cols fp32, row r at base + r * stride elements. */
+typedef struct ds4_mat {
+    ds4_buffer *buffer;
+    size_t offset; /* bytes */
+    int32_t cols;
+    int32_t stride; /* elements */
+    ds4_rows rows;
+} ds4_mat;
+
+/* What the step reads; all buffers live as long as the programs. Written by the engine before run. */
+typedef struct ds4_step_inputs {
+    ds4_buffer *counts;   /* int32 [4]: n_rows, n_out, 0, 0 */
+    ds4_buffer *tokens;   /* int32 [max_rows]: token, or -1 */
+    ds4_buffer *from;     /* int32 [max_rows]: row of the step before whose drawn token this is, if token is -1 */
+    ds4_buffer *banks;    /* int32 [max_rows] */
+    ds4_buffer *positions; /* int32 [max_rows] */
+    ds4_buffer *out_rows; /* int32 [max_out]: the row that output o belongs to, rising */
+    ds4_buffer *samplers; /* ds4_row_sampler [max_out] */
+} ds4_step_inputs;
+
+/* Sampling of one output row. The engine writes it; `sample` reads it. */
+typedef struct ds4_row_sampler {
+    ds4_sampler params;       /* bias pointers stay valid for the step */
+    const uint32_t *mask;     /* NULL: all allowed */
+    const int32_t *history;   /* host memory, int32 [position + 1]: tokens of the bank. Entry `position` may still be -1
+                                 when the step is submitted; `embed` resolves it in place before sampling */
+    int32_t n_history;        /* position + 1 */
+    int32_t n_top;
+} ds4_row_sampler;
+
+/* What the step leaves for the host; host-readable after wait. The engine keeps DS4_STEPS_IN_FLIGHT sets. */
+typedef struct ds4_step_outputs {
+    int32_t *tokens;       /* [max_out] */
+    float *logprobs;       /* [max_out] */
+    int32_t *top_ids;      /* [max_out][DS4_MAX_TOP] */
+    float *top_logprobs;   /* [max_out][DS4_MAX_TOP] */
+    float *logits;         /* NULL, or [n_out][n_vocab]: raw logits of all outputs are copied here */
+    int32_t *row_out;      /* [max_rows] output index of each row, or -1; the next step's `from` goes through it */
+} ds4_step_outputs;
+
+/* KV cache of all banks: per bank, per layer, K rows then V rows. The backend chooses the layout inside a layer. */
+typedef struct ds4_cache_desc {
+    int32_t type; /* DS4_TYPE_F32, F16, Q8_0 */
+    int32_t n_banks, n_ctx, n_layer;
+    int32_t n_head_kv, head_dim;
+} ds4_cache_desc;
+typedef struct ds4_cache ds4_cache;
+
+typedef struct ds4_rope {
+    int32_t kind; /* ds4_rope_kind */
+    int32_t dim;  /* leading dims of each head that rotate */
+    /* fp32 [dim / 2] angle per position of each pair, scaling already folded in, and the factor on cos and sin */
+    const float *inv_freq; /* borrowed for the backend's life */
+    float magnitude;
+} ds4_rope;
+
+typedef struct ds4_attention {
+    int32_t layer, n_head, n_head_kv, head_dim;
+    float scale;
+    int32_t window; /* 0: none */
+} ds4_attention;
+
+typedef struct ds4_ops {
+    const char *name;
+
+    /* ---- memory ---- */
+    void (*backend_free)(ds4_backend *be);
+    /* Zeroed lazily: pages are committed when first written. NULL on failure. */
+    ds4_buffer *(*buffer_create)(ds4_backend *be, size_t bytes);
+    void (*buffer_free)(ds4_backend *be, ds4_buffer *buffer);
+    void (*buffer_write)(ds4_backend *be, ds4_buffer *buffer, size_t offset, const void *data, size_t bytes);
+    void (*buffer_read)(ds4_backend *be, ds4_buffer *buffer, size_t offset, void *data, size_t bytes);
+
+    /* data stays mapped for the backend's life; a CPU backend refers to it, a device uploads it. rows x cols, GGUF type. */
+    ds4_weight *(*weight_create)(ds4_backend *be, int32_t type, int64_t rows, int64_t cols, const void *data);
+    void (*weight_free)(ds4_backend *be, ds4_weight *weight);
+
+    ds4_cache *(*cache_create)(ds4_backend *be, const ds4_cache_desc *desc);
+    void (*cache_free)(ds4_backend *be, ds4_cache *cache);
+    /* Host-side operations between steps. Positions [from, to). */
+    void (*cache_release)(ds4_backend *be, ds4_cache *cache, int32_t bank, int32_t from_position);
+    void (*cache_copy)(ds4_backend *be, ds4_cache *cache, int32_t from_bank, int32_t to_bank, int32_t length);
+    /* All layers' K and V of positions [0, length) in a layout fixed per (type, shape), independent of n_ctx. */
+    size_t (*cache_state_bytes)(ds4_backend *be, const ds4_cache *cache, int32_t length);
+    void (*cache_save)(ds4_backend *be, const ds4_cache *cache, int32_t bank, int32_t length, void *out);
+    void (*cache_load)(ds4_backend *be, ds4_cache *cache, int32_t bank, int32_t length, const void *in);
+
+    /* ---- recording ---- */
+    /* Programs for at most max_rows rows. NULL on failure; an operation that fails to record makes program_end fail. */
+    ds4_program *(*program_begin)(ds4_backend *be, const ds4_step_inputs *in, int32_t max_rows, int32_t max_out);
+    int32_t (*program_end)(ds4_backend *be, ds4_program *program, ds4_error *err);
+    void (*program_free)(ds4_backend *be, ds4_program *program);
+    /* A cancellation is looked at here: the recorder puts one after every layer. */
+    void (*layer_end)(ds4_program *p);
+
+    /* Plain operations. Every backend has all of them. */
+    /* dst[r] = W[token of row r]; resolves tokens that come from the step before (also into histories). ALL rows. */
+    void (*embed)(ds4_program *p, ds4_mat dst, const ds4_weight *w);
+    /* dst[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w */
+    void (*rmsnorm)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *w, float eps);
+    /* dst[r, o] = sum_k W[o, k] x[r, k] */
+    void (*matmul)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *w);
+    /* dst += x */
+    void (*add)(ds4_program *p, ds4_mat dst, ds4_mat x);
+    /* dst = silu(gate) * up */
+    void (*swiglu)(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up);
+    /* Rotates each head of x in place by the row's position. x: [rows, n_head * head_dim] */
+    void (*rope)(ds4_program *p, ds4_mat x, int32_t n_head, int32_t head_dim, const ds4_rope *rope);
+    /* Writes the row's k and v at (bank, position) of a layer. */
+    void (*kv_store)(ds4_program *p, ds4_cache *cache, int32_t layer, ds4_mat k, ds4_mat v);
+    /* dst[r] = attention of q[r] over positions max(0, pos - window + 1) .. pos of its bank */
+    void (*attention)(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *cache, const ds4_attention *a);
+    /* dst (OUT rows) = x (ALL rows) at out_rows */
+    void (*gather)(ds4_program *p, ds4_mat dst, ds4_mat x);
+    /* Draws a token for every OUT row, with log-probabilities where asked. logits may be overwritten. */
+    void (*sample)(ds4_program *p, ds4_mat logits);
+
+    /* Fused operations: NULL where a backend has none; compose.h then records the plain ones, with the same result to
+     * the bit. `norm`-ed input is a scratch matrix that only the plain composition writes. */
+    /* dst[i] = matmul(w[i], rmsnorm(x)), i < n, n <= 4 */
+    void (*norm_matmul)(ds4_program *p, ds4_mat x, const ds4_weight *norm, float eps, int32_t n, const ds4_mat *dst,
+                        const ds4_weight *const *w, ds4_mat scratch);
+    /* dst += matmul(w, x) */
+    void (*matmul_add)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *w, ds4_mat scratch);
+    /* rope(q), rope(k), kv_store(k, v) */
+    void (*rope_store)(ds4_program *p, ds4_mat q, ds4_mat k, ds4_mat v, ds4_cache *cache, const ds4_attention *a,
+                       const ds4_rope *rope);
+    /* dst = swiglu(matmul(gate, rmsnorm(x)), matmul(up, rmsnorm(x))) */
+    void (*norm_swiglu)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
+                        const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up);
+
+    /* ---- running ---- */
+    /* Starts the program over the current contents of the input buffers and returns; programs run in the order of
+     * submission. `out` is where this run leaves its results; `previous` is the run before's, for tokens that come from
+     * it, or NULL. The input buffers are copied or consumed before run returns, so that the engine may fill them
+     * for the next run at once. */
+    int32_t (*run)(ds4_backend *be, ds4_program *program, const ds4_step_outputs *out, const ds4_step_outputs *previous,
+                   ds4_error *err);
+    /* Waits for the oldest run not yet waited for. DS4_OK or DS4_ERR_CANCELLED; elapsed_ns may be NULL. */
+    int32_t (*wait)(ds4_backend *be, int64_t *elapsed_ns, ds4_error *err);
+    /* Runs submitted so far end at their next layer_end. [any thread] */
+    void (*run_cancel)(ds4_backend *be);
+} ds4_ops;
+
+/* A backend and its table. The first member of every ds4_backend is `const ds4_ops *ops`. */
+typedef struct ds4_backend_desc {
+    int32_t n_threads;
+    int32_t numeric;     /* ds4_numeric */
+    const char *kernels; /* NULL: the best that the processor has; tests name another */
+} ds4_backend_desc;
+
+ds4_backend *ds4_cpu_backend_create(const ds4_backend_desc *desc, ds4_error *err);
+ds4_backend *ds4_guard_backend_create(const ds4_backend_desc *desc, ds4_error *err);
+ds4_backend *ds4_null_backend_create(const ds4_backend_desc *desc, ds4_error *err);
+const ds4_ops *ds4_backend_ops(const ds4_backend *be);
+
+#endif
