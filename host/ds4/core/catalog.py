@@ -1,0 +1,147 @@
+"""Which models there are: those embedded in the build and those in a folder; and what `-m` means.
+
+An embedded model is looked for in this order: the file that DS4_EMBEDDED_MODEL names, the package's own data
+(`ds4/models/*.gguf`, as in a wheel), Bazel's runfiles (`external/<repository>/`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ds4.core.settings import caller_directory
+from ds4.errors import SettingsError
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
+_DEPTH = 3  # how deep --model-dir is searched: publisher/repository/file.gguf
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A model that the build brings along. variable: the environment variable that names its file instead."""
+
+    name: str
+    file: str  # its file name, wherever it lies
+    repository: str  # the Bazel repository that holds it
+    variable: str
+
+
+EMBEDDED = (Embedded(DEFAULT_MODEL, "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2", "DS4_EMBEDDED_MODEL"),)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that can be asked for by name. path: the file, or the first of its shards."""
+
+    name: str
+    path: Path
+    origin: str  # "embedded" or the folder
+    shards: int = 1
+
+
+def embedded_path(name: str = DEFAULT_MODEL) -> Path:
+    """Where an embedded model's file lies. Raises SettingsError that says where it was looked for."""
+    model = next((m for m in EMBEDDED if m.name == name), None)
+    if model is None:
+        known = ", ".join(m.name for m in EMBEDDED)
+        raise SettingsError("no such embedded model", subject=name, expected=known, found=name)
+    if os.environ.get(model.variable):
+        path = caller_directory() / Path(os.environ[model.variable]).expanduser()
+        if not path.is_file():
+            raise SettingsError("names no file", subject=model.variable, expected="a GGUF file", found=str(path))
+        return path
+    looked: list[Path] = []
+    for folder in _folders(model):
+        looked.append(folder)
+        if (folder / model.file).is_file():
+            return folder / model.file
+        # A wheel that is unpacked as a repository keeps the file in its package's folder.
+        nested = next(iter(sorted(folder.glob(f"*/{model.file}"))), None)
+        if nested is not None:
+            return nested
+    raise SettingsError(
+        f"this build does not embed {model.file}; set {model.variable} to the file, or pass -m FILE "
+        f"(looked in {', '.join(map(str, looked))})",
+        subject=name,
+    )
+
+
+def entries(model_dir: Path | None = None) -> list[Entry]:
+    """The embedded models that this build has, then those under model_dir, by name."""
+    found: list[Entry] = []
+    for model in EMBEDDED:
+        try:
+            found.append(Entry(model.name, embedded_path(model.name), "embedded"))
+        except SettingsError:
+            if os.environ.get(model.variable):
+                raise
+    return found + (list(_in_directory(model_dir)) if model_dir is not None else [])
+
+
+def resolve(spec: str, model_dir: Path | None = None) -> Path:
+    """The file that `-m spec` means: an embedded model's name, an existing path (relative ones from the caller's
+    directory), or the name of a model under model_dir. Raises SettingsError."""
+    if any(spec == model.name for model in EMBEDDED):
+        return embedded_path(spec)
+    path = caller_directory() / Path(spec).expanduser()
+    if path.is_file():
+        return path
+    if path.is_dir() and (inside := sorted(_in_directory(path), key=lambda e: e.name)):
+        if len(inside) == 1:
+            return inside[0].path
+        raise SettingsError(f"the folder holds several models; name one of {_names(inside)}", subject=spec)
+    listed = entries(model_dir)
+    for entry in listed:
+        if entry.name.lower() == spec.lower():
+            return entry.path
+    if os.sep in spec or spec.endswith(".gguf"):
+        raise SettingsError("no such file", subject=str(path))
+    close = difflib.get_close_matches(spec.lower(), [e.name.lower() for e in listed] or [DEFAULT_MODEL], n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise SettingsError(f"no such model or file{hint} (known: {_names(listed) or 'none'})", subject=spec)
+
+
+def _names(listed: list[Entry]) -> str:
+    return ", ".join(entry.name for entry in listed)
+
+
+def _folders(model: Embedded) -> Iterator[Path]:
+    package = Path(os.path.abspath(__file__)).parents[1]
+    yield package / "models"
+    for root in _runfiles_roots():
+        yield root / model.repository
+        yield from sorted(root.glob(f"*/external/{model.repository}"))
+
+
+def _runfiles_roots() -> Iterator[Path]:
+    """Bazel's runfiles folder: named by RUNFILES_DIR, beside the program, or above this file (whose path must not be
+    resolved: runfiles are links)."""
+    seen: set[Path] = set()
+    named = [os.environ.get("RUNFILES_DIR"), os.environ.get("TEST_SRCDIR"), f"{os.path.abspath(sys.argv[0])}.runfiles"]
+    above = [str(p) for p in Path(os.path.abspath(__file__)).parents if p.name.endswith(".runfiles")]
+    for name in (*named, *above):
+        if name and (root := Path(name)) not in seen and root.is_dir():
+            seen.add(root)
+            yield root
+
+
+def _in_directory(folder: Path) -> Iterator[Entry]:
+    if not folder.is_dir():
+        raise SettingsError("no such folder", subject=str(folder))
+    for root, folders, files in os.walk(folder):
+        depth = len(Path(root).relative_to(folder).parts)
+        folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < _DEPTH - 1 else []
+        for file in sorted(files):
+            if not file.endswith(".gguf"):
+                continue
+            stem = file.removesuffix(".gguf")
+            shard = _SHARD.search(stem)
+            if shard and int(shard[1]) != 1:
+                continue  # listed with its first shard
+            yield Entry(_SHARD.sub("", stem), Path(root) / file, str(folder), int(shard[2]) if shard else 1)
