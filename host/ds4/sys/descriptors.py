@@ -41,7 +41,7 @@ class Family(IntEnum):
 class GgmlType(IntEnum):
     """ds4_type: the tensor types that the engine computes with, by GGUF's own numbers.
 
-    `ds4.core.gguf.TENSOR_TYPES` knows the published types beyond these, so that a file can be measured and described
+    `ds4.core.ggml_types.TENSOR_TYPES` knows the published types beyond these, so that a file can be measured and described
     even where it cannot be served.
     """
 
