@@ -5,7 +5,10 @@ NATIVE = {
     "linkopts": ["-lm", "-lpthread"],
     "groups": [
         {"name": "bridge", "srcs": [], "copts": [], "cpu": ""},
-        {"name": "portable", "srcs": [], "copts": [], "cpu": ""},
+        {"name": "portable", "srcs": [
+            "backends/cpu/cpuid.c",
+            "ops/compose.c"
+        ], "copts": [], "cpu": ""},
         {"name": "avx2", "srcs": [], "copts": ["-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
         {"name": "avx512", "srcs": [], "copts": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
         {"name": "neon", "srcs": [], "copts": [], "cpu": "aarch64"}

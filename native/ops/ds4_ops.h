@@ -44,14 +44,16 @@ typedef struct ds4_step_inputs {
     ds4_buffer *positions; /* int32 [max_rows] */
     ds4_buffer *out_rows; /* int32 [max_out]: the row that output o belongs to, rising */
     ds4_buffer *samplers; /* ds4_row_sampler [max_out] */
+    ds4_buffer *histories; /* int32_t * [max_rows]: the token array of the row's bank (host memory that lives until the
+                              run is waited for), or NULL; `embed` writes the row's token at [position] */
 } ds4_step_inputs;
 
 /* Sampling of one output row. The engine writes it; `sample` reads it. */
 typedef struct ds4_row_sampler {
     ds4_sampler params;       /* bias pointers stay valid for the step */
     const uint32_t *mask;     /* NULL: all allowed */
-    const int32_t *history;   /* host memory, int32 [position + 1]: tokens of the bank. Entry `position` may still be -1
-                                 when the step is submitted; `embed` resolves it in place before sampling */
+    const int32_t *history;   /* host memory, int32 [position + 1]: tokens of the bank, the same array as the row's in
+                                 ds4_step_inputs.histories, so that entry `position` is resolved when `sample` reads it */
     int32_t n_history;        /* position + 1 */
     int32_t n_top;
 } ds4_row_sampler;
@@ -63,7 +65,8 @@ typedef struct ds4_step_outputs {
     int32_t *top_ids;      /* [max_out][DS4_MAX_TOP] */
     float *top_logprobs;   /* [max_out][DS4_MAX_TOP] */
     float *logits;         /* NULL, or [n_out][n_vocab]: raw logits of all outputs are copied here */
-    int32_t *row_out;      /* [max_rows] output index of each row, or -1; the next step's `from` goes through it */
+    int32_t *row_out;      /* [max_rows] output index of each row, or -1; written by `run` before it returns, from
+                              out_rows; the next step's `from` goes through it */
 } ds4_step_outputs;
 
 /* KV cache of all banks: per bank, per layer, K rows then V rows. The backend chooses the layout inside a layer. */
