@@ -56,6 +56,7 @@ TENSOR_TYPES: dict[int, TensorType] = {
     39: TensorType("MXFP4", 32, 17),
     40: TensorType("NVFP4", 64, 36),
     41: TensorType("Q1_0", 128, 18),
+    42: TensorType("Q2_0", 64, 18),
 }
 
 # Numbers that once meant a type. Files that carry them must be converted again.
@@ -106,6 +107,7 @@ FILE_TYPES: dict[int, str] = {
     38: "MXFP4_MOE",
     39: "NVFP4",
     40: "Q1_0",
+    41: "Q2_0",
 }
 
 

@@ -1,0 +1,229 @@
+"""The bind plan: which tensor of which file fills which slot of a family.
+
+Made from metadata alone, before native code opens anything. Native walks the files again for itself and refuses a plan
+that differs from what it sees; `match` compares the other way round, the plan with what native says it bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ds4.core.cursor import shown
+from ds4.core.families import FamilyContract, SlotSpec
+from ds4.core.families import contract as contract_for
+from ds4.core.ggml_types import TENSOR_TYPES
+from ds4.core.inventory import Inventory
+from ds4.errors import ModelFileError, UnsupportedModelError
+from ds4.sys.descriptors import MAX_DIMS, GgmlType, HParams, ModelDesc, Role, Slot
+
+_INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A file of the plan. file_bytes: its size when the plan was made."""
+
+    path: Path
+    file_bytes: int
+    data_offset: int
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a file's metadata says its tensors must look like."""
+
+    contract: FamilyContract
+    hparams: HParams
+    specs: tuple[SlotSpec, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BindPlan:
+    """slots: in the family's order, optional ones only where the file has them. ignored: tensors that fill no slot and
+    change nothing. notes: for people."""
+
+    architecture: str
+    hparams: HParams
+    shards: tuple[Shard, ...]
+    slots: tuple[Slot, ...]
+    ignored: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding."""
+        return all(slot.role is not Role.OUTPUT for slot in self.slots)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(slot.nbytes for slot in self.slots)
+
+    def desc(self) -> ModelDesc:
+        return ModelDesc(self.hparams, tuple(str(shard.path) for shard in self.shards), self.slots)
+
+
+def layout(inventory: Inventory) -> Layout:
+    """The family's contract applied to the metadata. Raises ModelFileError or UnsupportedModelError naming the key."""
+    metadata = inventory.metadata
+    architecture = metadata.string("general.architecture")
+    kind = metadata.string("general.type", "model")
+    if kind != "model":
+        raise UnsupportedModelError(
+            "the file is not a model",
+            code="unsupported_kind",
+            subject="general.type",
+            expected="model",
+            found=shown(kind),
+        )
+    contract = contract_for(architecture)
+    config = contract.validate(inventory)
+    return Layout(contract, contract.hparams(config), tuple(contract.slots(config)), contract.notes(config))
+
+
+def plan(inventory: Inventory, contract: FamilyContract | None = None) -> BindPlan:
+    """The plan for a model of a known family. contract: only to insist on one; it must be the file's own.
+
+    Raises ModelFileError with code `tensor_missing` or `tensor_dims`, UnsupportedModelError with code `tensor_type` or
+    `tensor_unused`, or what `layout` raises. A tensor that no slot takes is an error, as the model would compute
+    something else without it; the few that change nothing are listed as ignored.
+    """
+    shape = layout(inventory)
+    if contract is not None and contract.FAMILY != shape.contract.FAMILY:
+        raise UnsupportedModelError(
+            "the file is of another family",
+            code="unsupported_architecture",
+            subject="general.architecture",
+            expected=contract.ARCHITECTURE,
+            found=shape.contract.ARCHITECTURE,
+        )
+    slots = tuple(slot for spec in shape.specs if (slot := _fill(spec, inventory)) is not None)
+    used = {slot.name for slot in slots}
+    left = [name for name in inventory.tensors if name not in used]
+    ignored = tuple(name for name in left if shape.contract.ignorable(name))
+    unused = [name for name in left if not shape.contract.ignorable(name)]
+    if unused:
+        raise UnsupportedModelError(
+            "a tensor that this family's forward would leave out",
+            code="tensor_unused",
+            subject=shown(unused[0]),
+            expected="no tensor besides the family's slots",
+            found=f"{len(unused)} unused, {', '.join(shown(name) for name in unused[:4])}",
+        )
+    made = BindPlan(
+        architecture=shape.contract.ARCHITECTURE,
+        hparams=shape.hparams,
+        shards=tuple(Shard(s.path, s.file_bytes, s.data_offset, s.alignment) for s in inventory.shards),
+        slots=slots,
+        ignored=ignored,
+        notes=shape.notes,
+    )
+    check(made)
+    return made
+
+
+def _fill(spec: SlotSpec, inventory: Inventory) -> Slot | None:
+    """The slot filled from the inventory; None if it is optional and the file has no such tensor."""
+    info = inventory.tensors.get(spec.name)
+    if info is None:
+        if not spec.required:
+            return None
+        raise ModelFileError(
+            "a required tensor is missing",
+            code="tensor_missing",
+            subject=spec.name,
+            expected=f"{_types(spec)} {list(spec.dims)}",
+            found="nothing",
+        )
+    if info.dims != spec.dims:
+        raise ModelFileError(
+            "wrong dimensions", code="tensor_dims", subject=spec.name, expected=list(spec.dims), found=list(info.dims)
+        )
+    if info.type not in spec.accepted:
+        raise UnsupportedModelError(
+            "a tensor type that this slot does not take",
+            code="tensor_type",
+            subject=spec.name,
+            expected=_types(spec),
+            found=info.type_name,
+        )
+    kind = GgmlType(info.type)
+    return Slot(spec.role, spec.layer, kind, info.dims, info.shard, info.offset, info.nbytes, spec.name)
+
+
+def _types(spec: SlotSpec) -> str:
+    return " or ".join(kind.name for kind in sorted(spec.accepted))
+
+
+def check(plan: BindPlan) -> None:
+    """Whether a plan holds together by itself: each role filled once, layers in range, every tensor whole within its
+    shard, sizes that follow from type and dims, numbers that fit the engine's fields.
+
+    Raises ModelFileError with code `bind_plan`.
+    """
+    seen: set[tuple[Role, int]] = set()
+    for field in fields(plan.hparams):
+        value = getattr(plan.hparams, field.name)
+        if isinstance(value, int) and not 0 <= value <= _INT32_MAX:
+            _bad(field.name, "does not fit the engine", f"0..{_INT32_MAX}", value)
+    for slot in plan.slots:
+        if (slot.role, slot.layer) in seen:
+            _bad(slot.name, "the slot is filled twice", "one tensor", f"another {slot.role.name} of layer {slot.layer}")
+        seen.add((slot.role, slot.layer))
+        if not -1 <= slot.layer < plan.hparams.n_layer:
+            _bad(slot.name, "no such layer", f"-1..{plan.hparams.n_layer - 1}", slot.layer)
+        if not 1 <= slot.n_dims <= MAX_DIMS or min(slot.dims) < 1:
+            _bad(slot.name, "bad dimensions", f"1..{MAX_DIMS} positive ones", list(slot.dims))
+        kind = TENSOR_TYPES[slot.type]
+        elements = 1
+        for dim in slot.dims:
+            elements *= dim
+        expected = elements // kind.block * kind.nbytes
+        if slot.dims[0] % kind.block or slot.nbytes != expected:
+            _bad(slot.name, "the size does not follow from type and dims", expected, slot.nbytes)
+        if not 0 <= slot.shard < len(plan.shards):
+            _bad(slot.name, "no such shard", f"0..{len(plan.shards) - 1}", slot.shard)
+        shard = plan.shards[slot.shard]
+        if slot.offset % shard.alignment:
+            _bad(slot.name, "the data is not aligned", f"a multiple of {shard.alignment}", slot.offset)
+        if slot.offset < shard.data_offset or slot.offset + slot.nbytes > shard.file_bytes:
+            span = f"{slot.offset}..{slot.offset + slot.nbytes}"
+            _bad(slot.name, "outside the shard's data", f"within {shard.data_offset}..{shard.file_bytes}", span)
+    for role in Role:
+        optional = role in (Role.OUTPUT, Role.ROPE_FREQS)
+        for layer in range(plan.hparams.n_layer) if role >= Role.ATTN_NORM else (-1,):
+            if not optional and (role, layer) not in seen:
+                _bad(role.name, "the slot is not filled", f"a tensor for layer {layer}", "nothing")
+
+
+def _bad(subject: str, message: str, expected: object, found: object) -> None:
+    raise ModelFileError(message, code="bind_plan", subject=shown(subject), expected=expected, found=found)
+
+
+def match(plan: BindPlan, native: Sequence[Slot]) -> None:
+    """Compares the plan with the slots that native found by its own walk, in the plan's order, field by field.
+
+    Raises ModelFileError with code `bind_mismatch` naming slot and field; expected is the host's, found is native's.
+    """
+    for mine, theirs in zip(plan.slots, native, strict=False):
+        for field in fields(Slot):
+            expected, found = getattr(mine, field.name), getattr(theirs, field.name)
+            if expected != found:
+                raise ModelFileError(
+                    f"host and engine disagree on {field.name}",
+                    code="bind_mismatch",
+                    subject=shown(mine.name),
+                    expected=expected,
+                    found=found,
+                )
+    if len(plan.slots) != len(native):
+        raise ModelFileError(
+            "host and engine bound another number of tensors",
+            code="bind_mismatch",
+            subject="slots",
+            expected=len(plan.slots),
+            found=len(native),
+        )

@@ -1,0 +1,38 @@
+"""The model families that this host knows: an enum (`ds4.sys.descriptors.Family`) and direct dispatch by architecture."""
+
+from __future__ import annotations
+
+from ds4.core.cursor import shown
+from ds4.core.families import llama
+from ds4.core.families.contract import FamilyContract, PromptFacts, SlotSpec
+from ds4.errors import UnsupportedModelError
+from ds4.sys.descriptors import Family
+
+__all__ = ["ARCHITECTURES", "FamilyContract", "PromptFacts", "SlotSpec", "contract", "contract_of"]
+
+_LLAMA: FamilyContract = llama
+_CONTRACTS: dict[str, FamilyContract] = {_LLAMA.ARCHITECTURE: _LLAMA}
+
+ARCHITECTURES: tuple[str, ...] = tuple(_CONTRACTS)
+"""The values of `general.architecture` that can be served."""
+
+
+def contract(architecture: str) -> FamilyContract:
+    """The contract for a value of `general.architecture`. Raises UnsupportedModelError listing the supported ones."""
+    found = _CONTRACTS.get(architecture)
+    if found is None:
+        raise UnsupportedModelError(
+            "this architecture is not supported",
+            code="unsupported_architecture",
+            subject="general.architecture",
+            expected=" or ".join(ARCHITECTURES),
+            found=shown(architecture),
+        )
+    return found
+
+
+def contract_of(family: Family) -> FamilyContract:
+    """The contract of a family."""
+    match family:
+        case Family.LLAMA:
+            return _LLAMA

@@ -1,0 +1,65 @@
+"""What a model family promises to the rest of the host: its metadata, its tensors, its parameters for the engine.
+
+A family is one module here that has these names (modules satisfy the protocol; there is no registry to subclass), and
+one forward in native/engine/families.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ds4.core.inventory import Inventory
+from ds4.sys.descriptors import Family, GgmlType, HParams, Role
+
+MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType)
+VECTOR_TYPES: frozenset[GgmlType] = frozenset({GgmlType.F32})
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSpec:
+    """A place that a tensor must, or may, fill. dims: GGUF order, the contiguous one first. layer: -1 for none."""
+
+    role: Role
+    layer: int
+    name: str
+    dims: tuple[int, ...]
+    accepted: frozenset[GgmlType]
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """stop_tokens: texts that end a turn wherever the vocabulary has them as control tokens, besides its own eos.
+    adds_bos: whether a prompt begins with bos when the file does not say (`tokenizer.ggml.add_bos_token`), by tokenizer
+    model (`tokenizer.ggml.model`)."""
+
+    stop_tokens: tuple[str, ...]
+    adds_bos: dict[str, bool]
+
+
+class FamilyContract(Protocol):
+    """A family's module."""
+
+    @property
+    def FAMILY(self) -> Family: ...
+
+    @property
+    def ARCHITECTURE(self) -> str: ...
+
+    @property
+    def PROMPT(self) -> PromptFacts: ...
+
+    def validate(self, inventory: Inventory) -> Any:
+        """The family's own Config, or ModelFileError / UnsupportedModelError naming the key or tensor."""
+
+    def slots(self, config: Any) -> list[SlotSpec]:
+        """Every slot of a model so configured, in the plan's order."""
+
+    def hparams(self, config: Any) -> HParams: ...
+
+    def notes(self, config: Any) -> tuple[str, ...]:
+        """What a person should know about the file that is no reason to refuse it."""
+
+    def ignorable(self, name: str) -> bool:
+        """Whether a tensor that fills no slot changes nothing by being left out."""
