@@ -75,6 +75,23 @@ def integer(low: int | None = None, high: int | None = None, metavar: str = "N")
     return Kind(metavar, parse)
 
 
+def integers(low: int | None = None, metavar: str = "N,N,...") -> Kind[tuple[int, ...]]:
+    """A list of integers, separated by commas or blanks; in TOML an array."""
+    one = integer(low)
+
+    def parse(raw: object, base: Path) -> tuple[int, ...]:
+        items = raw if isinstance(raw, list) else str(raw).replace(",", " ").split()
+        try:
+            values = tuple(one.parse(item, base) for item in items)
+        except ValueError:
+            values = ()
+        if not values:
+            raise ValueError("integers" + _in_range(low, None) + " separated by commas")
+        return values
+
+    return Kind(metavar, parse)
+
+
 def number(low: float | None = None, high: float | None = None, metavar: str = "X") -> Kind[float]:
     expected = "a number" + _in_range(low, high)
 
@@ -140,12 +157,12 @@ def choice(*names: str) -> Kind[str]:
 
 
 def path(completes: str = "file", metavar: str = "") -> Kind[Path]:
-    """A path, `~` expanded. Relative ones start at the caller's directory, in a TOML file at the file's own."""
+    """A path, `~` expanded; "-" is left for the program to understand. Relative ones start at the caller's directory, in a TOML file at the file's own."""
 
     def parse(raw: object, base: Path) -> Path:
         if not isinstance(raw, str) or not raw:
             raise ValueError("a path")
-        return base / Path(raw).expanduser()
+        return Path(raw) if raw == "-" else base / Path(raw).expanduser()
 
     return Kind(metavar or ("DIR" if completes == "directory" else "FILE"), parse, completes=completes)
 

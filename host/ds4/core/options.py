@@ -55,6 +55,9 @@ BACKEND: Option[str] = Option(
     "guard checks memory access between operations; null computes nothing, to measure the host. Both are for tests.",
     _ENGINE,
 )
+BATCH: Option[int] = Option(
+    "batch", integer(1, 4096), 512, "Most prompt tokens that one step computes.", _ENGINE, ("-b",)
+)
 WARM: Option[bool] = Option("warm", boolean(), True, "Read the weights into memory before starting.", _ENGINE)
 
 TEMP: Option[float | None] = Option(
@@ -91,7 +94,7 @@ SEED: Option[int | None] = Option(
 )
 
 MODEL_OPTIONS: tuple[Option[Any], ...] = (MODEL, MODEL_DIR)
-ENGINE_OPTIONS: tuple[Option[Any], ...] = (THREADS, CTX, KV, NUMERIC, BACKEND, WARM)
+ENGINE_OPTIONS: tuple[Option[Any], ...] = (THREADS, CTX, KV, NUMERIC, BATCH, BACKEND, WARM)
 SAMPLING_OPTIONS: tuple[Option[Any], ...] = (
     TEMP,
     TOP_P,

@@ -34,6 +34,7 @@ from ds4.core.kinds import (
     choice,
     did_you_mean,
     integer,
+    integers,
     model_reference,
     number,
     path,
@@ -44,8 +45,8 @@ from ds4.core.kinds import (
 from ds4.errors import SettingsError
 
 __all__ = [
-    "CONFIG", "Kind", "Option", "Program", "Settings", "boolean", "caller_directory", "choice", "integer", "load",
-    "model_reference", "number", "path", "size", "text", "texts",
+    "CONFIG", "Kind", "Option", "Program", "Settings", "boolean", "caller_directory", "choice", "integer", "integers",
+    "load", "model_reference", "number", "path", "size", "text", "texts",
 ]  # fmt: skip
 
 T = TypeVar("T")

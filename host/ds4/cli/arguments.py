@@ -1,0 +1,114 @@
+"""What the `ds4` command takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ds4.core.exits import EPILOG
+from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
+from ds4.core.settings import Kind, Option, Program, boolean, integer, integers, path, text, texts
+
+_PROMPT = "Prompt and answer"
+_PROVE = "Tokens and logits, for proving"
+_FILE = "About a model file (the engine is never loaded)"
+
+
+def _action(name: str, help_text: str, section: str = _FILE) -> Option[bool]:
+    return Option(name, boolean(), False, help_text, section, flag_only=True)
+
+
+def _file(name: str, help_text: str, section: str) -> Option[Path | None]:
+    return Option(name, path(), None, help_text, section, flag_only=True)
+
+
+def _token_limit() -> Kind[int]:
+    one = integer(1)
+
+    def parse(raw: object, base: Path) -> int:
+        if isinstance(raw, str) and "," in raw:
+            raise ValueError("one number; a list of ids goes to --token-ids")
+        return one.parse(raw, base)
+
+    return Kind("N", parse)
+
+
+PROMPT: Option[str | None] = Option(
+    "prompt", text(), None, "Answer this and exit. Without it: a chat.", _PROMPT, ("-p",), flag_only=True
+)
+PROMPT_FILE: Option[Path | None] = _file("prompt-file", "Take the prompt from a file; - is standard input.", _PROMPT)
+SYSTEM: Option[str | None] = Option("system", text(), None, "System message.", _PROMPT, ("-sys",))
+TOKENS: Option[int | None] = Option(
+    "tokens", _token_limit(), None, "Most tokens to generate.", _PROMPT, ("-n", "--n-predict"), shows="until the context is full"
+)
+STOP: Option[tuple[str, ...]] = Option("stop", texts(), (), "End the answer before this text; may be repeated.", _PROMPT)
+RAW: Option[bool] = _action("raw", "Take the prompt as it is, special tokens included: no chat template.", _PROMPT)
+INTERACTIVE: Option[bool] = Option(
+    "interactive", boolean(), False, "Chat even if standard input is no terminal.", _PROMPT, ("-i",), flag_only=True
+)
+QUIET: Option[bool] = Option("quiet", boolean(), False, "No progress and no figures on stderr.", _PROMPT, ("-q",))
+
+TOKEN_IDS: Option[tuple[int, ...] | None] = Option(
+    "token-ids", integers(0), None, "Token ids in place of a prompt.", _PROVE, flag_only=True
+)
+PREDICT: Option[int | None] = Option(
+    "predict", integer(0), None, "Continue greedily for N tokens and print their ids.", _PROVE, flag_only=True
+)
+DUMP_LOGITS: Option[Path | None] = _file(
+    "dump-logits", "Write the logits of every position, float32 [n_tokens, vocab], as .npy.", _PROVE
+)
+DUMP_LOGPROBS: Option[Path | None] = _file(
+    "dump-logprobs", "Generate, and write each token's likeliest alternatives as JSON.", _PROVE
+)
+LOGPROBS_TOP_K: Option[int] = Option(
+    "logprobs-top-k", integer(1, 64), 20, "How many alternatives.", _PROVE, flag_only=True
+)
+DUMP_TOKENS: Option[bool] = _action("dump-tokens", "Print the prompt's token ids and exit. Loads no engine.", _PROVE)
+
+IDENTIFY: Option[bool] = _action("identify", "What the model is, and whether it is supported.")
+INVENTORY: Option[bool] = _action("inventory", "Every tensor: name, dims, type, place.")
+VALIDATE: Option[bool] = _action("validate", "Check everything that can be checked without computing.")
+LAYOUT: Option[bool] = _action("layout", "The tensors that the model's family expects, with dims and types.")
+BIND_PLAN: Option[bool] = _action("bind-plan", "Which tensor of the file fills which slot of the engine.")
+TOKENIZE: Option[str | None] = Option(
+    "tokenize", text(), None, "Token ids and pieces of a text; - is standard input.", _FILE, flag_only=True
+)
+SPECIAL: Option[bool] = _action("special", "With --tokenize: read special tokens in the text as such.")
+JSON: Option[bool] = _action("json", "Print JSON.")
+
+DIAGNOSTICS = (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
+
+OPTIONS: tuple[Option[Any], ...] = (
+    *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, RAW, INTERACTIVE, QUIET),
+    *MODEL_OPTIONS,
+    *SAMPLING_OPTIONS,
+    *ENGINE_OPTIONS,
+    *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),
+    *(*DIAGNOSTICS, TOKENIZE, SPECIAL, JSON),
+)
+
+PROGRAM = Program(
+    name="ds4",
+    table="cli",
+    summary="DwarfStar: run a large language model on this machine.",
+    usage=(
+        "ds4                          chat with the embedded model",
+        'ds4 -p "Why is the sky blue?"  answer once; a prompt can also be piped in',
+        "ds4 -m FILE.gguf --identify  look at a model file",
+        "ds4 models [--model-dir D]   the models that can be named with -m",
+        "ds4 serve ...                the HTTP server (ds4-server)",
+        "ds4 bench ...                measure speed (ds4-bench)",
+        "ds4 completion bash|zsh|fish print a completion script",
+    ),
+    options=OPTIONS,
+    epilog=EPILOG,
+)
+
+MODELS_PROGRAM = Program(
+    name="ds4 models",
+    table="cli",
+    summary="Lists the models that -m can name: embedded ones and those in a folder, and whether each is supported.",
+    usage=("ds4 models [--model-dir DIR] [--json]",),
+    options=(MODEL_OPTIONS[1], JSON),
+    epilog=EPILOG,
+)

@@ -1,0 +1,87 @@
+"""Exit codes of the commands, and the one place that turns an error into a line on stderr and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+
+from ds4.errors import (
+    Cancelled,
+    ContextLengthError,
+    Ds4Error,
+    EngineError,
+    ModelFileError,
+    SamplingError,
+    SettingsError,
+    TokenizerError,
+    UnsupportedModelError,
+)
+from ds4.sys.descriptors import Status
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILURE = 1  # something went wrong while it ran
+    USAGE = 2  # a flag, variable, configuration file or sampling value
+    MODEL_FILE = 3  # a file that is no GGUF, or a damaged one
+    UNSUPPORTED = 4  # a well-formed model that this build cannot serve
+    CONTEXT = 5  # the prompt does not fit the context
+    INTERRUPTED = 130  # Ctrl-C, as shells report SIGINT
+    BROKEN_PIPE = 141  # the reader went away, as shells report SIGPIPE
+
+
+EPILOG = """\
+Exit codes:
+  0 done        1 failed while running     2 flag, variable or configuration file
+  3 bad model file          4 model not supported         5 prompt longer than the context
+  130 interrupted (Ctrl-C)  141 output's reader went away
+"""
+
+_ENGINE = {
+    Status.FORMAT: Exit.MODEL_FILE,
+    Status.MISMATCH: Exit.MODEL_FILE,
+    Status.UNSUPPORTED: Exit.UNSUPPORTED,
+    Status.CONTEXT: Exit.CONTEXT,
+}
+
+
+def exit_code(error: BaseException) -> Exit:
+    """The code that an error ends a command with."""
+    match error:
+        case SettingsError() | SamplingError():
+            return Exit.USAGE
+        case UnsupportedModelError():
+            return Exit.UNSUPPORTED
+        case ModelFileError() | TokenizerError():
+            return Exit.MODEL_FILE
+        case ContextLengthError():
+            return Exit.CONTEXT
+        case KeyboardInterrupt() | Cancelled():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            return Exit.BROKEN_PIPE
+        case EngineError():
+            return next((code for status, code in _ENGINE.items() if status == error.status), Exit.FAILURE)
+        case _:
+            return Exit.FAILURE
+
+
+def guarded(name: str, run: Callable[[], int]) -> int:
+    """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code; a bug of ours
+    keeps its traceback."""
+    try:
+        code = run()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        # What is still buffered has no reader; the interpreter would complain about it on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_code(error)
+    except KeyboardInterrupt as error:
+        sys.stderr.write("\n")
+        return exit_code(error)
+    except (Ds4Error, OSError) as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return exit_code(error)

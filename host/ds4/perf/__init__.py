@@ -1,0 +1,1 @@
+"""Measuring tools: `ds4-bench`."""
