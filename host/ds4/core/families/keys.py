@@ -57,11 +57,11 @@ class Keys:
     def string(self, key: str, default: str) -> str:
         return self.metadata.string(self._use(key), default)
 
-    def uniform(self, key: str, n_layer: int, default: int | None = None) -> int:
-        """A positive integer, or an array that says the same one for each layer."""
+    def uniform(self, key: str, n_layer: int, high: int, *, default: int | None = None) -> int:
+        """An integer in 1..high, or an array that says the same one for each layer."""
         name = self._use(key)
         if name not in self.metadata or not self.metadata.type_of(name).startswith("array"):
-            return self.integer(key, 1, default=default)
+            return self.integer(key, 1, high, default=default)
         if self.metadata.count(name) != n_layer:
             self.fail(key, "not one value for each layer", f"{n_layer} values", self.metadata.count(name))
         values = self.metadata.ints(name)
@@ -73,8 +73,8 @@ class Keys:
                 expected="the same value for each layer",
                 found=f"{min(values)}..{max(values)}",
             )
-        if not 1 <= values[0] <= INT32_MAX:
-            self.fail(key, "out of range", f"1..{INT32_MAX}", values[0])
+        if not 1 <= values[0] <= high:
+            self.fail(key, "out of range", f"1..{high}", values[0])
         return values[0]
 
     def unread(self, informative: frozenset[str]) -> tuple[str, ...]:

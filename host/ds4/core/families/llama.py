@@ -28,7 +28,12 @@ from ds4.sys.descriptors import Family, HParams, Role, RopeKind, RopeScaling
 FAMILY = Family.LLAMA
 ARCHITECTURE = "llama"
 
-MAX_LAYERS = 1024  # several times the deepest published; a wild count would be multiplied out into a list of slots
+# Bounds of the engine, several times what is published. They also keep a wild count from being multiplied out into a
+# list of slots, and every product of two widths within an int64.
+MAX_LAYERS = 1024
+MAX_HEADS = 1 << 16
+MAX_HEAD_DIM = 1024
+MAX_WIDTH = 1 << 24
 
 PROMPT = PromptFacts(
     stop_tokens=(
@@ -107,10 +112,10 @@ def validate(inventory: Inventory) -> Config:
     refuse_unsupported(keys, _NEUTRAL)
 
     n_layer = keys.integer("block_count", 1, MAX_LAYERS)
-    d_model = keys.integer("embedding_length", 1)
-    d_ff = keys.uniform("feed_forward_length", n_layer)
-    n_head = keys.uniform("attention.head_count", n_layer)
-    n_head_kv = keys.uniform("attention.head_count_kv", n_layer, n_head)
+    d_model = keys.integer("embedding_length", 1, MAX_WIDTH)
+    d_ff = keys.uniform("feed_forward_length", n_layer, MAX_WIDTH)
+    n_head = keys.uniform("attention.head_count", n_layer, MAX_HEADS)
+    n_head_kv = keys.uniform("attention.head_count_kv", n_layer, n_head, default=n_head)
     if n_head % n_head_kv:
         keys.fail("attention.head_count_kv", "kv heads do not divide the heads", f"a divisor of {n_head}", n_head_kv)
     head_dim = _head_dim(keys, d_model, n_head)
@@ -129,10 +134,10 @@ def validate(inventory: Inventory) -> Config:
         d_ff=d_ff,
         n_vocab=_vocabulary(keys, inventory, d_model),
         n_ctx_train=n_ctx_train,
-        rms_eps=keys.number("attention.layer_norm_rms_epsilon", 1e-12, 0.1),
+        rms_eps=keys.number("attention.layer_norm_rms_epsilon", 0.0, 1.0),
         attn_scale=keys.number("attention.scale", 0.0, 1e4, default=0.0),
         rope_dim=rope_dim,
-        rope_base=keys.number("rope.freq_base", 1.0, 1e15, default=10000.0),
+        rope_base=keys.number("rope.freq_base", 1.0, 1e12, default=10000.0),
         rope_scaling=rope.kind,
         rope_factor=rope.factor,
         rope_attn_factor=rope.attn_factor,
@@ -221,8 +226,10 @@ def _head_dim(keys: Keys, d_model: int, n_head: int) -> int:
             expected=key_length,
             found=value_length,
         )
-    if key_length * n_head > 2**31 - 1:
-        keys.fail("attention.head_count", "heads x head length overflows", "less than 2^31", key_length * n_head)
+    if not 1 <= key_length <= MAX_HEAD_DIM:
+        keys.fail("attention.key_length", "a head is too long or empty", f"1..{MAX_HEAD_DIM}", key_length)
+    if key_length * n_head > MAX_WIDTH:
+        keys.fail("attention.head_count", "heads are too wide together", f"at most {MAX_WIDTH}", key_length * n_head)
     return key_length
 
 
@@ -250,8 +257,8 @@ def _vocabulary(keys: Keys, inventory: Inventory, d_model: int) -> int:
             expected=f"{rows} tokens (rows of the embedding)",
             found=tokens,
         )
-    if rows > 2**31 - 1:
-        keys.fail("vocab_size", "the vocabulary overflows", "less than 2^31", rows)
+    if rows > MAX_WIDTH:
+        keys.fail("vocab_size", "the vocabulary is too large", f"at most {MAX_WIDTH}", rows)
     return rows
 
 
@@ -273,25 +280,25 @@ def _rope_scaling(keys: Keys, n_ctx_train: int) -> _Rope:
     """
     old = keys.number("rope.scale_linear", 0.0, 1e6, default=0.0)
     factor = keys.number("rope.scaling.factor", 0.0, 1e6, default=old) or 1.0
-    attn_factor = keys.number("rope.scaling.attn_factor", 1e-6, 1e6, default=1.0)
+    attn_factor = keys.number("rope.scaling.attn_factor", 1e-3, 1e3, default=1.0)
     kind = keys.string("rope.scaling.type", "linear")
+    if kind not in ("none", "linear", "yarn"):
+        raise UnsupportedModelError(
+            "this rope scaling is not supported",
+            code="unsupported_key",
+            subject=keys.name("rope.scaling.type"),
+            expected="none, linear or yarn",
+            found=shown(kind),
+        )
     yarn = _yarn(keys, factor, attn_factor, n_ctx_train)
     if kind == "none":
         return _Rope(RopeScaling.NONE, attn_factor=attn_factor)
     if factor < 1.0:
         keys.fail("rope.scaling.factor", "rope scaling only stretches", "1 or more", factor)
-    if kind == "linear":
-        scaling = RopeScaling.LINEAR if factor > 1.0 else RopeScaling.NONE
-        return _Rope(scaling, factor=factor, attn_factor=attn_factor)
     if kind == "yarn":
         return yarn
-    raise UnsupportedModelError(
-        "this rope scaling is not supported",
-        code="unsupported_key",
-        subject=keys.name("rope.scaling.type"),
-        expected="none, linear or yarn",
-        found=shown(kind),
-    )
+    scaling = RopeScaling.LINEAR if factor > 1.0 else RopeScaling.NONE
+    return _Rope(scaling, factor=factor, attn_factor=attn_factor)
 
 
 def _yarn(keys: Keys, factor: float, attn_factor: float, n_ctx_train: int) -> _Rope:
@@ -299,9 +306,9 @@ def _yarn(keys: Keys, factor: float, attn_factor: float, n_ctx_train: int) -> _R
     log multiplier k, and by attn_factor; only with ext_factor 0 does the magnitude stay as it is."""
     ext_factor = keys.number("rope.scaling.yarn_ext_factor", 0.0, 1.0, default=1.0)
     log_multiplier = keys.number("rope.scaling.yarn_log_multiplier", 0.0, 1e4, default=0.0)
-    given = keys.number("rope.scaling.yarn_attn_factor", 1e-6, 1e6, default=1.0)
-    beta_fast = keys.number("rope.scaling.yarn_beta_fast", 1e-6, 1e6, default=32.0)
-    beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1e-6, 1e6, default=1.0)
+    given = keys.number("rope.scaling.yarn_attn_factor", 1e-3, 1e3, default=1.0)
+    beta_slow = keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, default=1.0)
+    beta_fast = keys.number("rope.scaling.yarn_beta_fast", beta_slow, 1e6, default=max(32.0, beta_slow))
     ctx_original = keys.integer("rope.scaling.original_context_length", 1, default=n_ctx_train)
     magnitude = given
     if ext_factor > 0.0:
