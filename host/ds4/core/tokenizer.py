@@ -1,0 +1,333 @@
+"""Text to token ids and back, from the vocabulary in a GGUF file.
+
+Hugging Face's `tokenizers` does the merging. Special tokens are not its business here: text is split on them by this
+module, and only where the caller says that the text may hold them, so that what a user wrote can never become markup.
+White space that a publisher added to a vocabulary as tokens of their own is no markup and is always recognised.
+
+A Tokenizer may be used from several threads at once. Short texts take microseconds; `encode_batch` (and long texts in
+general) release the GIL while they are tokenised.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+# One text is encoded on one core, the caller's: the engine's threads own the others. Read when `tokenizers` first
+# encodes.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import tokenizers
+from tokenizers import models, normalizers
+
+from ds4.core.metadata import Metadata
+from ds4.core.output.utf8 import Utf8Stream
+from ds4.core.pretokenizers import TABLE
+from ds4.core.vocabulary import Kind, Vocabulary
+from ds4.errors import TokenizerError
+
+
+class Segment(NamedTuple):
+    """A stretch of a prompt. special: it comes from the template, so special tokens in it are meant as such."""
+
+    text: str
+    special: bool
+
+
+def byte_alphabet() -> dict[str, int]:
+    """GPT-2's printable stand-ins for bytes: character to byte.
+
+    Bytes that print in Latin-1 stand for themselves; the other 68 are numbered from U+0100 on, in rising order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    table = {chr(byte): byte for byte in printable}
+    hidden = [byte for byte in range(256) if byte not in set(printable)]
+    table.update({chr(0x100 + index): byte for index, byte in enumerate(hidden)})
+    return table
+
+
+_BYTES = byte_alphabet()
+_SPACE = "▁"  # SentencePiece's stand-in for a space
+
+
+class StreamDecoder:
+    """Token ids to text, one at a time; never half a character. Joined, what it returns equals Tokenizer.decode."""
+
+    __slots__ = ("_bytes", "_hidden", "_strip", "_utf8")
+
+    def __init__(self, tokenizer: Tokenizer, special: bool, strip: bool) -> None:
+        self._bytes = tokenizer.token_bytes
+        self._hidden = frozenset() if special else tokenizer.control_ids
+        self._strip = strip
+        self._utf8 = Utf8Stream()
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes of an unfinished character are being held back."""
+        return self._utf8.pending
+
+    def push(self, token: int) -> str:
+        """The text that this token completes; "" while a character is unfinished."""
+        if token in self._hidden:
+            return ""
+        data = self._bytes(token)
+        if self._strip and data:
+            self._strip = False
+            if data.startswith(b" "):
+                data = data[1:]
+        return self._utf8.push(data)
+
+    def flush(self) -> str:
+        """What is left at the end: U+FFFD if a character was cut off, else nothing."""
+        return self._utf8.flush()
+
+
+class Tokenizer:
+    """Encode and decode. Made by `from_metadata`.
+
+    n_vocab, bos_id, eos_id, unk_id: from the file; None where it names none.
+    stop_ids: tokens that end an answer. add_bos: whether a prompt starts with bos_id by the model's habit.
+    special_tokens: text to id of every markup token; control_ids: those that decode to nothing with special=False.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.n_vocab = len(vocabulary.tokens)
+        self.bos_id, self.eos_id, self.unk_id = vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id
+        self.stop_ids = vocabulary.stop_ids
+        self.add_bos = vocabulary.add_bos and vocabulary.bos_id is not None
+        unusual = [i for i, kind in enumerate(vocabulary.kinds) if kind != Kind.NORMAL]
+        self.special_tokens = {vocabulary.tokens[i]: i for i in unusual if vocabulary.special(i)}
+        self.control_ids = frozenset(i for i in unusual if vocabulary.kinds[i] == Kind.CONTROL)
+        markup = sorted(filter(None, self.special_tokens), key=len, reverse=True)
+        self._markup = re.compile("(" + "|".join(map(re.escape, markup)) + ")") if markup else None
+        self._cache: list[bytes | None] = [None] * self.n_vocab
+        self._spm = vocabulary.model == "llama"
+        self._core = _spm_core(vocabulary) if self._spm else _bpe_core(vocabulary)
+        plain = [vocabulary.tokens[i] for i in unusual if vocabulary.plain_added(i)]
+        if plain:
+            self._core.add_tokens([tokenizers.AddedToken(text, normalized=False) for text in plain])
+        self._runs = _RunCache(limit=4 << 20)
+
+    @classmethod
+    def from_metadata(cls, md: Metadata) -> Tokenizer:
+        """Raises ModelFileError for keys missing or of a wrong type, TokenizerError for a vocabulary that cannot
+        work.
+        """
+        return cls(Vocabulary.from_metadata(md))
+
+    # ---- encoding
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Ids of the text, without BOS. special: whether special tokens written in it become themselves.
+
+        Raises TokenizerError for lone surrogates, which no UTF-8 text can hold.
+        """
+        return self.encode_segments((Segment(text, special),))
+
+    def encode_segments(self, segments: Iterable[Segment]) -> list[int]:
+        """Ids of a rendered prompt. Text that no special token separates is tokenised as one, whatever segments it
+        came from, so that the ids are those of the whole prompt except where a user wrote a special token."""
+        runs, texts = self._plan(segments)
+        encoded = iter(self._encode_runs(texts))
+        ids: list[int] = []
+        for run in runs:
+            if run is None:
+                ids.extend(next(encoded))
+            else:
+                ids.append(run)
+        return ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, special tokens taken as text. Releases the GIL; for use off an event loop."""
+        prefix = " " if self.vocabulary.space_prefix else ""
+        for text in texts:
+            _check_unicode(text)
+        encodings = self._core.encode_batch_fast([prefix + t if t else t for t in texts], add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def with_bos(self, ids: list[int]) -> list[int]:
+        """The ids with BOS in front where the model wants one and they do not start with it."""
+        bos = self.bos_id
+        if not self.add_bos or bos is None or (ids and ids[0] == bos):
+            return ids
+        return [bos, *ids]
+
+    def _plan(self, segments: Iterable[Segment]) -> tuple[list[int | None], list[str]]:
+        """The prompt as special ids and None for each run of text between them, with the texts of those runs."""
+        runs: list[int | None] = []
+        texts: list[str] = []
+        current: list[str] = []
+        after_special = True
+
+        def close() -> None:
+            nonlocal after_special
+            text = "".join(current)
+            current.clear()
+            if text:
+                runs.append(None)
+                texts.append(" " + text if after_special and self.vocabulary.space_prefix else text)
+                after_special = False
+
+        for text, special in segments:
+            _check_unicode(text)
+            if not special or self._markup is None:
+                current.append(text)
+                continue
+            for index, piece in enumerate(self._markup.split(text)):
+                if index % 2 == 0:
+                    current.append(piece)
+                else:
+                    close()
+                    runs.append(self.special_tokens[piece])
+                    after_special = True
+        close()
+        return runs, texts
+
+    def _encode_runs(self, texts: list[str]) -> list[Sequence[int]]:
+        found: list[Sequence[int] | None] = [self._runs.get(text) for text in texts]
+        missing = [text for text, ids in zip(texts, found, strict=True) if ids is None]
+        if missing:
+            fresh = iter(self._core.encode_batch_fast(missing, add_special_tokens=False))
+            for index, ids in enumerate(found):
+                if ids is None:
+                    found[index] = new = next(fresh).ids
+                    self._runs.put(texts[index], new)
+        return [ids for ids in found if ids is not None]
+
+    # ---- decoding
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that a token stands for. TokenizerError for an id outside the vocabulary."""
+        if not 0 <= token < self.n_vocab:
+            raise TokenizerError("no such token", subject="id", expected=f"0..{self.n_vocab - 1}", found=token)
+        known = self._cache[token]
+        if known is None:
+            known = self._cache[token] = self._spell(token)
+        return known
+
+    def _spell(self, token: int) -> bytes:
+        text, kind = self.vocabulary.tokens[token], self.vocabulary.kinds[token]
+        if self._spm:
+            if kind == Kind.BYTE:
+                return bytes([int(text[3:5], 16)])
+            return text.encode() if kind == Kind.CONTROL else text.replace(_SPACE, " ").encode()
+        if kind in (Kind.NORMAL, Kind.UNUSED, Kind.BYTE):
+            try:
+                return bytes([_BYTES[character] for character in text])
+            except KeyError:
+                pass  # a vocabulary may pad itself with names that are not in the byte alphabet
+        return text.encode()
+
+    def decode(self, ids: Iterable[int], *, special: bool = True, continuation: bool = False) -> str:
+        """Text of the ids. special: whether control tokens show. What is not UTF-8 becomes U+FFFD.
+
+        continuation: the ids follow other text; else the space that `encode` put in front of the first word (some
+        SentencePiece models) is taken off again.
+        """
+        decoder = self.stream(special=special, continuation=continuation)
+        text = [decoder.push(token) for token in ids]
+        text.append(decoder.flush())
+        return "".join(text)
+
+    def stream(self, *, special: bool = True, continuation: bool = True) -> StreamDecoder:
+        """A decoder for ids that arrive one at a time; by default they continue a prompt."""
+        return StreamDecoder(self, special, self.vocabulary.space_prefix and not continuation)
+
+
+class _RunCache:
+    """The ids of recent longer runs of text: a conversation comes back whole with every turn.
+
+    limit: characters of text kept, least recently used going first.
+    """
+
+    _SHORTEST, _LONGEST_SHARE = 64, 4
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._runs: OrderedDict[str, Sequence[int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> Sequence[int] | None:
+        if len(text) < self._SHORTEST:
+            return None
+        with self._lock:
+            ids = self._runs.get(text)
+            if ids is not None:
+                self._runs.move_to_end(text)
+            return ids
+
+    def put(self, text: str, ids: Sequence[int]) -> None:
+        if not self._SHORTEST <= len(text) <= self._limit // self._LONGEST_SHARE:
+            return
+        with self._lock:
+            if text not in self._runs:
+                self._size += len(text)
+            self._runs[text] = ids
+            while self._size > self._limit:
+                self._size -= len(self._runs.popitem(last=False)[0])
+
+
+def _check_unicode(text: str) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            "a lone surrogate is not a character",
+            subject="text",
+            expected="Unicode text",
+            found=f"U+{ord(text[error.start]):04X} at character {error.start}",
+        ) from None
+
+
+def _bpe_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
+    row = TABLE.get(vocabulary.pre)
+    if row is None:
+        known = ", ".join(sorted(TABLE))
+        found = vocabulary.pre or "nothing"
+        raise TokenizerError("unknown pre-tokenizer", subject="tokenizer.ggml.pre", expected=known, found=found)
+    ids = dict(zip(vocabulary.tokens, range(len(vocabulary.tokens)), strict=True))
+    core = _build(ids, vocabulary.merges, ignore_merges=row.whole_words)
+    core.pre_tokenizer = row.build()
+    normalizer = row.normalizer()
+    if normalizer is not None:
+        core.normalizer = normalizer
+    return core
+
+
+def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
+    """SentencePiece's BPE as ranked merges: of all pairs that join to a piece, the piece with the best score
+    first.
+    """
+    ids = {t: i for i, t in enumerate(vocabulary.tokens) if vocabulary.kinds[i] not in (Kind.CONTROL, Kind.UNKNOWN)}
+    fallback = all(f"<0x{byte:02X}>" in ids for byte in range(256))
+    unknown = None if vocabulary.unk_id is None else vocabulary.tokens[vocabulary.unk_id]
+    if unknown is not None:
+        ids[unknown] = vocabulary.unk_id or 0
+    scores = vocabulary.scores
+    merges: list[tuple[float, int, int, tuple[str, str]]] = []
+    for text, index in ids.items():
+        if vocabulary.kinds[index] in (Kind.NORMAL, Kind.USER_DEFINED):
+            for cut in range(1, len(text)):
+                left, right = ids.get(text[:cut]), ids.get(text[cut:])
+                if left is not None and right is not None:
+                    merges.append((-scores[index], left, right, (text[:cut], text[cut:])))
+    merges.sort()
+    pairs = [pair for _, _, _, pair in merges]
+    core = _build(ids, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+    core.normalizer = normalizers.Replace(" ", _SPACE)
+    return core
+
+
+def _build(ids: dict[str, int], merges: list[tuple[str, str]], **options: object) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges, **options))
+    except Exception as error:  # a bare one is what `tokenizers` raises, e.g. for a merge of unknown tokens
+        message = f"the merges do not fit the vocabulary: {error}"
+        raise TokenizerError(message, subject="tokenizer.ggml.merges") from None

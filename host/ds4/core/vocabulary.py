@@ -1,0 +1,159 @@
+"""The vocabulary that a GGUF file carries, read and checked: token texts, kinds, scores, merges, and the named ids.
+
+Keys are GGUF's `tokenizer.ggml.*`. What is wrong with a vocabulary is a ModelFileError (a key of the wrong type or
+size) or a TokenizerError (a vocabulary that contradicts itself).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+from ds4.core.metadata import Metadata
+from ds4.errors import TokenizerError
+
+T = TypeVar("T")
+
+_K = "tokenizer.ggml."
+
+
+class Kind(IntEnum):
+    """tokenizer.ggml.token_type."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+# Tokens that end a turn or a text in the families we know, where the file names only one of them as eos.
+_ENDS = frozenset(
+    {
+        "<|endoftext|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end_of_text|>",
+        "<end_of_turn>",
+        "<|endofturn|>",
+        "<|eot|>",
+        "<|end_of_turn|>",
+        "<|return|>",
+        "<|call|>",
+        "</s>",
+        "<eos>",
+        "<EOT>",
+        "<｜end▁of▁sentence｜>",
+        "[EOS]",
+        "[EOT]",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """model: "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE with scores). scores, merges: empty where
+    unused.
+    """
+
+    model: str
+    pre: str
+    tokens: list[str]
+    kinds: list[int]
+    scores: list[float]
+    merges: list[tuple[str, str]]
+    bos_id: int | None
+    eos_id: int | None
+    unk_id: int | None
+    pad_id: int | None
+    add_bos: bool
+    add_eos: bool
+    space_prefix: bool
+    stop_ids: frozenset[int]
+
+    @classmethod
+    def from_metadata(cls, md: Metadata) -> Vocabulary:
+        model = md.string(_K + "model")
+        if model not in ("gpt2", "llama"):
+            raise TokenizerError("unknown vocabulary", subject=_K + "model", expected="gpt2 or llama", found=model)
+        tokens = md.strings(_K + "tokens")
+        if not tokens:
+            raise TokenizerError("no tokens", subject=_K + "tokens")
+        default: list[int] = [Kind.NORMAL] * len(tokens)
+        kinds = _sized(md.ints(_K + "token_type", default), len(tokens), "token_type")
+        spm = model == "llama"
+        scores = _sized(md.floats(_K + "scores"), len(tokens), "scores") if spm else []
+        merges = [] if spm else _merges(md.strings(_K + "merges"))
+        bos, eos, unk, pad = (
+            _id(md, name, len(tokens))
+            for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
+        )
+        if spm and bos is None and eos is None:
+            bos, eos = 1, 2  # what SentencePiece models take when the file is silent
+        ends = {eos, _id(md, "eot_token_id", len(tokens)), _id(md, "eom_token_id", len(tokens))} - {None}
+        for index, kind in enumerate(kinds):
+            if kind in (Kind.CONTROL, Kind.USER_DEFINED) and tokens[index] in _ENDS:
+                ends.add(index)
+        return cls(
+            model=model,
+            pre=md.string(_K + "pre", "default" if spm else ""),
+            tokens=tokens,
+            kinds=kinds,
+            scores=scores,
+            merges=merges,
+            bos_id=bos,
+            eos_id=eos,
+            unk_id=unk if unk is not None or not spm else 0,
+            pad_id=pad,
+            add_bos=md.boolean(_K + "add_bos_token", spm or md.string(_K + "pre", "") == "llama-bpe"),
+            add_eos=md.boolean(_K + "add_eos_token", False),
+            space_prefix=spm and md.boolean(_K + "add_space_prefix", True),
+            stop_ids=frozenset(index for index in ends if index is not None),
+        )
+
+    def special(self, index: int) -> bool:
+        """Whether a token is markup, which text must never turn into unless its writer is trusted.
+
+        Control tokens and those a model's publisher added (`<think>`, `<tool_call>`, ...), but not added runs of
+        white space, which are ordinary text with an id of their own.
+        """
+        kind = self.kinds[index]
+        if kind == Kind.USER_DEFINED:
+            return not self.plain_added(index)
+        return kind in (Kind.CONTROL, Kind.UNKNOWN)
+
+    def plain_added(self, index: int) -> bool:
+        return self.kinds[index] == Kind.USER_DEFINED and not self.tokens[index].replace("▁", " ").strip()
+
+
+def _sized(values: list[T], count: int, name: str) -> list[T]:
+    if len(values) != count:
+        raise TokenizerError("wrong length", subject=_K + name, expected=f"{count}, one per token", found=len(values))
+    return values
+
+
+def _merges(lines: list[str]) -> list[tuple[str, str]]:
+    """Each line is two tokens and one space between them; a token itself holds no space after its first character."""
+    merges: list[tuple[str, str]] = []
+    for index, line in enumerate(lines):
+        at = line.find(" ", 1)
+        if at < 1 or at == len(line) - 1:
+            raise TokenizerError("not a merge", subject=f"{_K}merges[{index}]", expected="two tokens", found=repr(line))
+        merges.append((line[:at], line[at + 1 :]))
+    return merges
+
+
+def _id(md: Metadata, name: str, count: int) -> int | None:
+    key = _K + name
+    if key not in md:
+        return None
+    found = md.i32(key) if md.type_of(key) == "i32" else md.u32(key)
+    if found in (-1, 0xFFFFFFFF):
+        return None  # both are written for "there is none"
+    if not 0 <= found < count:
+        raise TokenizerError("no such token", subject=_K + name, expected=f"0..{count - 1}", found=found)
+    return found
