@@ -4,7 +4,21 @@ NATIVE = {
     "copts": ["-std=c11", "-O3", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-ffp-contract=off", "-D_GNU_SOURCE"],
     "linkopts": ["-lm", "-lpthread"],
     "groups": [
-        {"name": "bridge", "srcs": [], "copts": [], "cpu": ""},
+        {"name": "bridge", "srcs": [
+            "bridge/bridge.c",
+            "bridge/layout.c",
+            "engine/draw.c",
+            "engine/families/llama.c",
+            "engine/forward.c",
+            "engine/gguf.c",
+            "engine/hash.c",
+            "engine/model.c",
+            "engine/plan.c",
+            "engine/rope.c",
+            "engine/session.c",
+            "engine/snapshot.c",
+            "engine/step.c"
+        ], "copts": [], "cpu": ""},
         {"name": "portable", "srcs": [
             "backends/cpu/cpuid.c",
             "ops/compose.c"

@@ -1,0 +1,269 @@
+/* model.c - opening a model: the plan against the file, then weights by role. */
+#include "native/engine/model.h"
+
+#include "native/bridge/status.h"
+#include "native/engine/hash.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WARM_PIECE (8u << 20)
+
+/* Compares a slot with the tensor of the same name and, if they agree, stores what was found. */
+static int32_t match_slot(const ds4_model_desc *desc, int32_t index, const gguf_file *shard, ds4_slot *found, ds4_error *err)
+{
+    const ds4_slot *s = &desc->slots[index];
+    const gguf_tensor *t = gguf_find(shard, s->name);
+
+    if (!t)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): %s has no such tensor", index, s->name,
+                        desc->shards[s->shard]);
+    if (t->type != s->type)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): the plan says type %d, the file %d", index, s->name, s->type,
+                        t->type);
+    if (t->n_dims != s->n_dims)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): the plan says %d dimensions, the file %d", index, s->name,
+                        s->n_dims, t->n_dims);
+    for (int i = 0; i < DS4_MAX_DIMS; i++)
+        if (t->dims[i] != s->dims[i])
+            return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): the plan says dims[%d] = %" PRId64 ", the file %" PRId64,
+                            index, s->name, i, s->dims[i], t->dims[i]);
+    if (t->offset != s->offset)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): the plan says offset %" PRIu64 ", the file %" PRIu64, index,
+                        s->name, s->offset, t->offset);
+    if (t->bytes != s->bytes)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): the plan says %" PRIu64 " bytes, the file %" PRIu64, index,
+                        s->name, s->bytes, t->bytes);
+    found->role = s->role;
+    found->layer = s->layer;
+    found->shard = s->shard;
+    found->type = t->type;
+    found->n_dims = t->n_dims;
+    memcpy(found->dims, t->dims, sizeof found->dims);
+    found->offset = t->offset;
+    found->bytes = t->bytes;
+    return DS4_OK;
+}
+
+static model_tensor *tensor_of_role(ds4_model *m, int32_t role, int32_t layer)
+{
+    model_layer *l = layer >= 0 ? &m->layers[layer] : NULL;
+
+    switch (role) {
+    case DS4_ROLE_TOKEN_EMBD: return &m->token_embd;
+    case DS4_ROLE_OUTPUT_NORM: return &m->output_norm;
+    case DS4_ROLE_OUTPUT: return &m->output;
+    case DS4_ROLE_ROPE_FREQS: return &m->rope_freqs;
+    case DS4_ROLE_ATTN_NORM: return &l->attn_norm;
+    case DS4_ROLE_ATTN_Q: return &l->q;
+    case DS4_ROLE_ATTN_K: return &l->k;
+    case DS4_ROLE_ATTN_V: return &l->v;
+    case DS4_ROLE_ATTN_OUT: return &l->attn_out;
+    case DS4_ROLE_FFN_NORM: return &l->ffn_norm;
+    case DS4_ROLE_FFN_GATE: return &l->gate;
+    case DS4_ROLE_FFN_UP: return &l->up;
+    default: return &l->down; /* plan_check has let no other through */
+    }
+}
+
+/* hparams, then each slot's role, layer, type, dims, bytes and name. Padding and pointers stay out of it. */
+static int32_t fingerprint(ds4_model *m, ds4_error *err)
+{
+    struct { int32_t role, layer, type, n_dims; int64_t dims[DS4_MAX_DIMS]; uint64_t bytes; } entry;
+    size_t bytes = sizeof m->hparams;
+    uint8_t *text, *at;
+
+    for (int32_t i = 0; i < m->n_slots; i++)
+        bytes += sizeof entry + strlen(m->slots[i].name) + 1;
+    text = at = malloc(bytes);
+    if (!text)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the fingerprint's %zu bytes", bytes);
+    memcpy(at, &m->hparams, sizeof m->hparams);
+    at += sizeof m->hparams;
+    for (int32_t i = 0; i < m->n_slots; i++) {
+        const ds4_slot *s = &m->slots[i];
+        memset(&entry, 0, sizeof entry);
+        entry.role = s->role, entry.layer = s->layer, entry.type = s->type, entry.n_dims = s->n_dims;
+        memcpy(entry.dims, s->dims, sizeof entry.dims);
+        entry.bytes = s->bytes;
+        memcpy(at, &entry, sizeof entry);
+        at += sizeof entry;
+        memcpy(at, s->name, strlen(s->name) + 1);
+        at += strlen(s->name) + 1;
+    }
+    m->fingerprint = ds4_hash64(text, bytes);
+    free(text);
+    return DS4_OK;
+}
+
+static int32_t open_shards(const ds4_model_desc *desc, ds4_model *m, ds4_error *err)
+{
+    m->shards = calloc((size_t)desc->n_shards, sizeof *m->shards);
+    if (!m->shards)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d shards", desc->n_shards);
+    m->n_shards = desc->n_shards;
+    for (int32_t i = 0; i < desc->n_shards; i++) {
+        const int32_t status = gguf_open(desc->shards[i], &m->shards[i], err);
+        if (status)
+            return status;
+    }
+    return DS4_OK;
+}
+
+static int32_t bind_slots(const ds4_model_desc *desc, ds4_model *m, ds4_error *err)
+{
+    const size_t n_slots = (uint32_t)desc->n_slots; /* plan_check saw to its being small and positive */
+    size_t name_bytes = 0;
+    char *name;
+
+    for (int32_t i = 0; i < desc->n_slots; i++)
+        name_bytes += strlen(desc->slots[i].name) + 1;
+    m->slots = calloc(n_slots, sizeof *m->slots);
+    m->layers = calloc((size_t)desc->hparams.n_layer, sizeof *m->layers);
+    m->names = name = malloc(name_bytes);
+    if (!m->slots || !m->layers || !m->names)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d slots", desc->n_slots);
+    for (int32_t i = 0; i < desc->n_slots; i++) {
+        const ds4_slot *plan = &desc->slots[i];
+        ds4_slot *found = &m->slots[i];
+        const int32_t status = match_slot(desc, i, &m->shards[plan->shard], found, err);
+        if (status)
+            return status;
+        found->name = strcpy(name, plan->name);
+        name += strlen(name) + 1;
+        m->n_slots = i + 1;
+        *tensor_of_role(m, found->role, found->layer) = (model_tensor){
+            m->shards[found->shard].data + found->offset, found->dims[1], found->dims[0], found->bytes, found->type};
+    }
+    if (!m->output.data)
+        m->output = m->token_embd;
+    return DS4_OK;
+}
+
+/* The divisors are in the file, so they are data to be checked too. */
+static int32_t build_rope(ds4_model *m, ds4_error *err)
+{
+    const int32_t n = m->hparams.rope_dim / 2;
+    float *divisors = NULL;
+    int32_t status = DS4_OK;
+
+    m->inv_freq = malloc((size_t)n * sizeof *m->inv_freq);
+    if (m->rope_freqs.data)
+        divisors = malloc((size_t)n * sizeof *divisors);
+    if (!m->inv_freq || (m->rope_freqs.data && !divisors)) {
+        free(divisors);
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d rope frequencies", n);
+    }
+    if (divisors) {
+        memcpy(divisors, m->rope_freqs.data, (size_t)n * sizeof *divisors);
+        for (int32_t i = 0; i < n && !status; i++)
+            if (!(divisors[i] > 0) || !isfinite(divisors[i]))
+                status = ds4_fail(err, DS4_ERR_FORMAT, "rope frequency divisor %d is %g, expected a positive number", i,
+                                  (double)divisors[i]);
+    }
+    if (!status)
+        rope_table(&m->hparams, divisors, m->inv_freq);
+    free(divisors);
+    return status;
+}
+
+int32_t ds4_bind_plan_check(const ds4_model_desc *desc, ds4_error *err) { return plan_check(desc, err); }
+
+int32_t ds4_model_open(const ds4_model_desc *desc, ds4_model **out, ds4_error *err)
+{
+    ds4_error local;
+    ds4_model *m;
+    int32_t status;
+
+    if (!err)
+        err = &local;
+    if (!out)
+        return ds4_fail(err, DS4_ERR_ARG, "no place for the model");
+    *out = NULL;
+    status = plan_check(desc, err);
+    if (status)
+        return status;
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for a model");
+    m->hparams = desc->hparams;
+    if (m->hparams.attn_scale == 0)
+        m->hparams.attn_scale = 1.0f / sqrtf((float)m->hparams.head_dim);
+
+    status = open_shards(desc, m, err);
+    if (!status)
+        status = bind_slots(desc, m, err);
+    if (!status)
+        status = build_rope(m, err);
+    if (!status)
+        status = fingerprint(m, err);
+    if (status) {
+        ds4_model_free(m);
+        return status;
+    }
+    *out = m;
+    return ds4_ok(err);
+}
+
+void ds4_model_free(ds4_model *m)
+{
+    if (!m)
+        return;
+    for (int32_t i = 0; i < m->n_shards; i++)
+        gguf_close(&m->shards[i]);
+    free(m->shards);
+    free(m->slots);
+    free(m->names);
+    free(m->layers);
+    free(m->inv_freq);
+    free(m);
+}
+
+int32_t ds4_model_slots(const ds4_model *m, const ds4_slot **slots)
+{
+    *slots = m->slots;
+    return m->n_slots;
+}
+
+uint64_t ds4_model_active_bytes(const ds4_model *m)
+{
+    uint64_t bytes = m->output.bytes + m->output_norm.bytes;
+
+    for (int32_t i = 0; i < m->hparams.n_layer; i++) {
+        const model_layer *l = &m->layers[i];
+        bytes += l->attn_norm.bytes + l->q.bytes + l->k.bytes + l->v.bytes + l->attn_out.bytes + l->ffn_norm.bytes +
+                 l->gate.bytes + l->up.bytes + l->down.bytes;
+    }
+    return bytes;
+}
+
+int32_t ds4_model_warm(ds4_model *m, ds4_progress_fn progress, void *user, ds4_error *err)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t done = 0, total = 0;
+    volatile uint8_t sink = 0; /* keeps the reads */
+
+    for (int32_t i = 0; i < m->n_shards; i++)
+        total += m->shards[i].bytes - m->shards[i].data_offset;
+    for (int32_t i = 0; i < m->n_shards; i++) {
+        const gguf_file *f = &m->shards[i];
+        for (uint64_t at = f->data_offset; at < f->bytes;) {
+            const uint64_t end = f->bytes - at > WARM_PIECE ? at + WARM_PIECE : f->bytes;
+            const uint64_t first_page = at / page * page;
+            madvise((void *)(uintptr_t)(f->data + first_page), (size_t)(end - first_page), MADV_WILLNEED);
+            for (uint64_t p = at; p < end; p += page)
+                sink = (uint8_t)(sink ^ f->data[p]);
+            sink = (uint8_t)(sink ^ f->data[end - 1]); /* pages are counted from `at`, which need not begin one */
+            done += end - at;
+            at = end;
+            if (progress && progress(done, total, user))
+                return ds4_fail(err, DS4_ERR_CANCELLED, "warming stopped after %" PRIu64 " of %" PRIu64 " bytes", done,
+                                total);
+        }
+    }
+    return ds4_ok(err);
+}
