@@ -1,4 +1,4 @@
-"""Starts ds4.perf.bench from a folder that holds no module, so that nothing of the package shadows another's import."""
+"""Starts ds4.perf.bench. Lies in a folder of no modules, so that nothing of the package shadows another import."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Starts ds4.cli.main from a folder that holds no module, so that nothing of the package shadows another's import."""
+"""Starts ds4.cli.main. Lies in a folder of no modules, so that nothing of the package shadows another import."""
 
 import sys
 

@@ -92,7 +92,8 @@ def main():
         tops = set()
         for path in files[name]:
             parts = path.split("/")
-            tops.add(next("/".join(parts[:i]) for i in range(1, len(parts) + 1) if owners["/".join(parts[:i])] == {name}))
+            prefixes = ("/".join(parts[:i]) for i in range(1, len(parts) + 1))
+            tops.add(next(prefix for prefix in prefixes if owners[prefix] == {name}))
         out += [
             "py_library(",
             f"    name = {json.dumps(target(name))},",

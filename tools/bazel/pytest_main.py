@@ -16,8 +16,8 @@ def main() -> int:
         os.environ[name] = os.path.abspath(os.environ[name])
     scratch = os.environ.get("TEST_TMPDIR")
     if scratch:
-        for name, folder in {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data"}.items():
-            os.environ[name] = os.path.join(scratch, folder)
+        for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            os.environ[name] = os.path.join(scratch, name.lower())
             os.makedirs(os.environ[name], exist_ok=True)
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(scratch, "hypothesis")
         args.append("--basetemp=" + os.path.join(scratch, "pytest"))
