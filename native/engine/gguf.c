@@ -203,8 +203,9 @@ static bool place_tensor(const gguf_file *f, const char *path, gguf_tensor *t, d
         const uint64_t row = ds4_row_bytes(t->type, t->dims[0]);
         const uint64_t rows = (uint64_t)t->dims[1] * (uint64_t)t->dims[2] * (uint64_t)t->dims[3]; /* < 2^63, see above */
         if (row == 0) {
-            ds4_fail(err, DS4_ERR_FORMAT, "%s: rows of tensor %.*s have %" PRId64 " elements, expected a multiple of %d",
-                     path, (int)t->name_bytes, t->name, t->dims[0], ds4_block_elements(t->type));
+            ds4_fail(err, DS4_ERR_FORMAT, "%s: rows of tensor %.*s have %" PRId64
+                     " elements, expected a multiple of %d and fewer than 2^63 bytes", path, (int)t->name_bytes, t->name,
+                     t->dims[0], ds4_block_elements(t->type));
             return false;
         }
         if (!checked_mul(row, rows, &t->bytes))
