@@ -1,7 +1,7 @@
 """Tables of the GGUF ecosystem: tensor types with their block sizes, and the names of `general.file_type`.
 
-Source: the public ggml.h (`ggml_type`, `ggml_ftype`) and the constants of the `gguf` package. Types that the engine does
-not compute with stand here all the same, so that any published file can be measured, listed and named.
+Source: the public ggml.h (`ggml_type`, `ggml_ftype`) and the constants of the `gguf` package. Types that the engine
+does not compute with stand here all the same, so that any published file can be measured, listed and named.
 """
 
 from __future__ import annotations

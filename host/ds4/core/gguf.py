@@ -146,9 +146,7 @@ def parse(buffer: Buffer, path: Path, *, shard: int = 0) -> GgufFile:
                 expected=f"an end within {cursor.end} bytes",
                 found=f"bytes {data_offset + info.offset}..{end}",
             )
-        tensors[info.name] = TensorInfo(
-            info.name, info.dims, info.type, data_offset + info.offset, info.nbytes, shard
-        )
+        tensors[info.name] = TensorInfo(info.name, info.dims, info.type, data_offset + info.offset, info.nbytes, shard)
     return GgufFile(
         path=path,
         version=version,
@@ -178,7 +176,11 @@ def _map(path: Path) -> Buffer:
         if not stat.S_ISREG(status.st_mode):
             kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
             raise ModelFileError(
-                "not a regular file", code="file_kind", subject=shown(str(path), 512), expected="a GGUF file", found=kind
+                "not a regular file",
+                code="file_kind",
+                subject=shown(str(path), 512),
+                expected="a GGUF file",
+                found=kind,
             )
         if status.st_size == 0:
             return b""
@@ -257,7 +259,11 @@ def _read_tensor(cursor: Cursor, index: int, alignment: int) -> TensorInfo:
         count *= dim
         if count > MAX_BYTES:
             cursor.fail(
-                "gguf_dims", name, "the element count overflows", expected="less than 2^63", found=" x ".join(map(str, dims))
+                "gguf_dims",
+                name,
+                "the element count overflows",
+                expected="less than 2^63",
+                found=" x ".join(map(str, dims)),
             )
     number = cursor.u32(name)
     kind = TENSOR_TYPES.get(number)
@@ -284,7 +290,11 @@ def _read_tensor(cursor: Cursor, index: int, alignment: int) -> TensorInfo:
     offset = cursor.u64(name)
     if offset % alignment:
         cursor.fail(
-            "gguf_offset", name, "the data is not aligned", expected=f"a multiple of {alignment}", found=f"offset {offset}"
+            "gguf_offset",
+            name,
+            "the data is not aligned",
+            expected=f"a multiple of {alignment}",
+            found=f"offset {offset}",
         )
     if offset > MAX_BYTES:
         cursor.fail("gguf_offset", name, "the offset overflows", expected="less than 2^63", found=offset)

@@ -102,9 +102,9 @@ def load(path: str | os.PathLike[str]) -> Inventory:
                 expected=f"NAME-00001-of-{count:05d}.gguf",
                 found=shown(where.name),
             )
-        return _merge((first,))
+        return merge((first,))
     if name.count == 1 and "split.count" not in first.metadata:
-        return _merge((first,))
+        return merge((first,))
     _check_split(first, 0, name.count)
     siblings = [where.with_name(name.sibling(number)) for number in range(2, name.count + 1)]
     _require(siblings)
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> Inventory:
         shard = read(sibling, shard=index)
         _check_split(shard, index, name.count)
         shards.append(shard)
-    return _merge(tuple(shards))
+    return merge(tuple(shards))
 
 
 def _require(siblings: list[Path]) -> None:
@@ -144,7 +144,9 @@ def _check_split(shard: GgufFile, index: int, count: int) -> None:
             )
 
 
-def _merge(shards: tuple[GgufFile, ...]) -> Inventory:
+def merge(shards: tuple[GgufFile, ...]) -> Inventory:
+    """The inventory of files that are already read, in shard order. Raises ModelFileError with code `split_duplicate`
+    or `split_tensors`."""
     tensors: dict[str, TensorInfo] = {}
     for shard in shards:
         for info in shard.tensors:

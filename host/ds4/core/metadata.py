@@ -68,7 +68,16 @@ _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 _LEAST = {**_SIZES, ValueType.STRING: 8, ValueType.ARRAY: 12}  # bytes that the shortest element takes
 
 _INTEGERS = frozenset(
-    {ValueType.U8, ValueType.I8, ValueType.U16, ValueType.I16, ValueType.U32, ValueType.I32, ValueType.U64, ValueType.I64}
+    {
+        ValueType.U8,
+        ValueType.I8,
+        ValueType.U16,
+        ValueType.I16,
+        ValueType.U32,
+        ValueType.I32,
+        ValueType.U64,
+        ValueType.I64,
+    }
 )
 _FLOATS = frozenset({ValueType.F32, ValueType.F64})
 

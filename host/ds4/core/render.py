@@ -68,7 +68,7 @@ def _dims(dims: Sequence[int]) -> str:
     return " x ".join(map(str, dims))
 
 
-# ---- identity ---------------------------------------------------------------------------------------------------------
+# ---- identity ------------------------------------------------------------------------------------------------------
 
 
 def identity_dict(identity: Identity) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def render_identity(identity: Identity) -> str:
     )
 
 
-# ---- inventory --------------------------------------------------------------------------------------------------------
+# ---- inventory -----------------------------------------------------------------------------------------------------
 
 
 def inventory_dict(inventory: Inventory) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _value(inventory: Inventory, key: str) -> str:
     return f"{value:g}" if isinstance(value, float) else shown(str(value), 64)
 
 
-# ---- layout and plan --------------------------------------------------------------------------------------------------
+# ---- layout and plan -----------------------------------------------------------------------------------------------
 
 
 def _hparams_dict(hparams: HParams) -> dict[str, Any]:

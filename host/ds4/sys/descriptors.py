@@ -1,8 +1,8 @@
 """Plain Python mirrors of the PODs and enums of native/bridge/ds4_bridge.h.
 
-They hold data only: no cffi, no library. Rooms that describe a model or a step (`ds4.core`) build these; `ds4.sys.bridge`
-copies them into the C structs. Field names and order are the header's; a field the header reserves is left out, and a
-pointer with a count beside it is a tuple.
+They hold data only: no cffi, no library. Rooms that describe a model or a step (`ds4.core`) build these, and
+`ds4.sys.convert` copies them into the C structs. Field names are the header's; a field the header reserves is left out,
+and a pointer with a count beside it is a tuple.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Family(IntEnum):
 class GgmlType(IntEnum):
     """ds4_type: the tensor types that the engine computes with, by GGUF's own numbers.
 
-    `ds4.core.ggml_types.TENSOR_TYPES` knows the published types beyond these, so that a file can be measured and described
-    even where it cannot be served.
+    `ds4.core.ggml_types.TENSOR_TYPES` knows the published types beyond these, so that a file can be measured and
+    described even where it cannot be served.
     """
 
     F32 = 0

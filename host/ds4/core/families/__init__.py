@@ -1,4 +1,4 @@
-"""The model families that this host knows: an enum (`ds4.sys.descriptors.Family`) and direct dispatch by architecture."""
+"""The model families that this host knows: an enum (`ds4.sys.descriptors.Family`), dispatched directly."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@
 
 Converters permute the rows of Wq and Wk so that rotated pairs are neighbours: RopeKind.NORM.
 
-Sources: the key and tensor names are those published by the `gguf` package; the meaning of the rope scaling keys is that
-of llama.cpp's loader; YaRN is arXiv 2309.00071.
+Sources: the key and tensor names are those published by the `gguf` package; the meaning of the rope scaling keys is
+that of llama.cpp's loader; YaRN is arXiv 2309.00071.
 """
 
 from __future__ import annotations
@@ -124,6 +124,9 @@ def validate(inventory: Inventory) -> Config:
     if rope_dim % 2:
         keys.fail("rope.dimension_count", "rope rotates pairs", "an even number", rope_dim)
     rope = _rope_scaling(keys, n_ctx_train)
+    rope_base = keys.number("rope.freq_base", 1.0, 1e12, default=10000.0)
+    if rope.kind is RopeScaling.YARN and rope_base == 1.0:
+        keys.fail("rope.freq_base", "YaRN divides by its logarithm", "more than 1", rope_base)
     window = keys.integer("attention.sliding_window", 0, default=0)
     return Config(
         n_layer=n_layer,
@@ -137,7 +140,7 @@ def validate(inventory: Inventory) -> Config:
         rms_eps=keys.number("attention.layer_norm_rms_epsilon", 0.0, 1.0),
         attn_scale=keys.number("attention.scale", 0.0, 1e4, default=0.0),
         rope_dim=rope_dim,
-        rope_base=keys.number("rope.freq_base", 1.0, 1e12, default=10000.0),
+        rope_base=rope_base,
         rope_scaling=rope.kind,
         rope_factor=rope.factor,
         rope_attn_factor=rope.attn_factor,
