@@ -1,0 +1,126 @@
+"""The ASGI application: routes, and one error shape for every path."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import falcon
+import falcon.asgi
+
+from ds4.errors import Ds4Error
+from ds4.server.disconnect import Door
+from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.errors import ApiError, ClientGone, from_error
+from ds4.server.service import Service
+from ds4.server.surfaces.chat import ChatCompletions
+from ds4.server.surfaces.completions import Completions
+from ds4.server.surfaces.models import Model, Models
+from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
+
+log = logging.getLogger("ds4.server")
+
+CLIENT_GONE = 499
+"""nginx's number for "the client closed the connection"; it reaches metrics, never a client."""
+
+
+class Health:
+    """200 once requests are served, 503 before and while stopping: what probes ask."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        state = self.service.state
+        body: dict[str, Any] = {"status": "ok" if state == "ready" else state}
+        if state == "loading":
+            body["progress"] = round(self.service.progress, 3)
+        if state != "ready":
+            resp.status = falcon.HTTP_503
+            resp.set_header("retry-after", "1")
+        resp.data = json.dumps(body).encode()
+
+    async def on_head(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        await self.on_get(req, resp)
+
+
+class MetricsPage:
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
+        resp.data = self.service.metrics.render()
+
+
+class RouteLabel:
+    """Middleware: leaves the route's template for the metrics, so that paths made up by clients make no new series."""
+
+    async def process_resource(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: object, params: dict[str, Any]
+    ) -> None:
+        req.scope["ds4.route"] = req.uri_template or "other"
+
+
+def create_app(service: Service, keeper: Doorkeeper) -> Door:
+    """The application of a service, behind the layer that watches for hang-ups."""
+    app = falcon.asgi.App(media_type="application/json", middleware=[RouteLabel()])
+    app.req_options.strip_url_path_trailing_slash = True
+    app.add_route("/health", Health(service))
+    app.add_route("/metrics", MetricsPage(service))
+    app.add_route("/v1/models", Models(service))
+    app.add_route("/v1/models/{name}", Model(service))
+    app.add_route("/v1/chat/completions", ChatCompletions(service))
+    app.add_route("/v1/completions", Completions(service))
+    app.add_route("/tokenize", Tokenize(service))
+    app.add_route("/detokenize", Detokenize(service))
+    app.add_route("/apply-template", ApplyTemplate(service))
+    app.set_error_serializer(_serialize)
+    app.add_error_handler(Exception, _unexpected)
+    app.add_error_handler((ApiError, Ds4Error), _known)
+    app.add_error_handler(ClientGone, _gone)
+    return Door(app, service.limits, keeper, service.metrics)
+
+
+def _put(resp: Any, error: ApiError) -> None:
+    resp.status = error.status
+    resp.content_type = "application/json"
+    resp.stream = None
+    resp.data = error.body()
+    for name, value in error.headers:
+        resp.set_header(name, value)
+
+
+async def _known(req: Any, resp: Any, error: Exception, params: Any) -> None:
+    if isinstance(error, Ds4Error) and from_error(error).status >= 500:
+        log.error("%s: %s", req.path, error)
+    _put(resp, from_error(error))
+
+
+async def _unexpected(req: Any, resp: Any, error: Exception, params: Any) -> None:
+    if isinstance(error, falcon.HTTPError):
+        resp.status = error.status
+        for name, value in dict(error.headers or {}).items():
+            resp.set_header(name, value)
+        _serialize(req, resp, error)
+        return
+    log.error("%s %s failed", req.method, req.path, exc_info=error)
+    _put(resp, from_error(error))
+
+
+async def _gone(req: Any, resp: Any, error: Exception, params: Any) -> None:
+    resp.status = CLIENT_GONE
+    resp.data = b""
+
+
+def _serialize(req: Any, resp: Any, error: falcon.HTTPError) -> None:
+    """The framework's own refusals (404, 405, …) in OpenAI's shape."""
+    status = error.status_code
+    message = {
+        404: f"There is no {req.path} here.",
+        405: f"{req.path} does not take {req.method}.",
+    }.get(status, error.description or error.title or "The request was refused.")
+    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "invalid_request")
+    resp.content_type = "application/json"
+    resp.data = ApiError(status, message, code=code).body()

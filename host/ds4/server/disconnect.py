@@ -1,0 +1,169 @@
+"""The one reader of `receive()`: it takes a request's body whole, then watches for the client to hang up.
+
+Buffered and streaming handlers alike learn of a hang-up through `Connection.on_hang_up`, milliseconds after the socket
+closes. ASGI offers the news only to whoever waits in receive(), and a handler that computes does not; hence this layer,
+below the framework, which is also where hosts, origins and sizes are checked: before anything else is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.errors import ApiError, ClientGone, shed
+from ds4.server.limits import Limits
+from ds4.server.metrics import Metrics
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SCOPE_KEY = "ds4.connection"
+TRANSPORT_KEY = "ds4.transport"
+_LINGER_SECONDS = 2.0
+
+
+class Connection:
+    """One request's client, as handlers see it: its body, and whether it is still there."""
+
+    def __init__(self, body: bytes, transport: asyncio.Transport | None) -> None:
+        self.body = body
+        self.gone = False
+        self._transport = transport
+        self._callbacks: list[Callable[[], None]] = []
+
+    def on_hang_up(self, callback: Callable[[], None]) -> None:
+        """Calls back on the event loop when the client hangs up; at once if it has."""
+        if self.gone:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def hang_up(self) -> None:
+        self.gone = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def abort(self) -> None:
+        """Drops the client without sending what it has not read."""
+        if self._transport is not None:
+            self._transport.abort()
+        self.hang_up()
+
+
+class Door:
+    """ASGI middleware around the framework's app."""
+
+    def __init__(self, app: App, limits: Limits, keeper: Doorkeeper, metrics: Metrics) -> None:
+        self.app, self.limits, self.keeper, self.metrics = app, limits, keeper, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        send = self.keeper.with_cors(scope, self._counting(scope, send))
+        self.metrics.clients += 1
+        try:
+            self.keeper.check(scope)
+            if self.keeper.is_preflight(scope):
+                return await _answer(send, 204, b"", ())
+            if scope["method"] == "POST" and self.metrics.clients > self.limits.clients:
+                self.metrics.shed("clients")
+                raise shed("clients")
+            body = await self._read(scope, receive)
+        except ApiError as error:
+            await _refuse(send, receive, error)
+        except ClientGone:
+            pass
+        else:
+            await self._serve(scope, receive, send, body)
+        finally:
+            self.metrics.clients -= 1
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        limit = self.limits.body
+        for name, value in scope["headers"]:
+            if name == b"content-length" and int(value) > limit:
+                raise _too_large(limit)
+            if name == b"content-encoding" and value.lower() not in (b"", b"identity"):
+                raise ApiError(415, "Compressed bodies are not read; send it plain.", code="unsupported_encoding")
+        pieces, size = [], 0
+        while True:
+            try:
+                async with asyncio.timeout(self.limits.body_timeout):
+                    message = await receive()
+            except TimeoutError:
+                raise ApiError(408, "The body did not arrive in time.", code="timeout") from None
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        connection = Connection(body, scope.get(TRANSPORT_KEY))
+        scope[SCOPE_KEY] = connection
+        delivered = False
+        over = asyncio.Event()
+
+        async def replay() -> Message:
+            nonlocal delivered
+            if not delivered:
+                delivered = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await over.wait()
+            return {"type": "http.disconnect"}
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            over.set()
+            connection.hang_up()
+
+        watcher = asyncio.get_running_loop().create_task(watch())
+        try:
+            await self.app(scope, replay, send)
+        finally:
+            watcher.cancel()
+
+    def _counting(self, scope: Scope, send: Send) -> Send:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.metrics.response(scope.get("ds4.route", "other"), message["status"])
+            await send(message)
+
+        return counted
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
+
+
+async def _answer(send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _refuse(send: Send, receive: Receive, error: ApiError) -> None:
+    """Answers before the body was read. What the client still sends is swallowed for a while: closing at once would
+    reset the connection and it might never see the answer."""
+    body = error.body()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"connection", b"close")]
+    headers += [(name.encode(), value.encode()) for name, value in error.headers]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

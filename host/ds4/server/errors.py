@@ -1,0 +1,109 @@
+"""Errors at the edge: one type with an HTTP status, rendered in OpenAI's shape on every path.
+
+{"error": {"message": "...", "type": "invalid_request_error", "param": "n", "code": "invalid_value"}}
+"""
+
+from __future__ import annotations
+
+import json
+
+from ds4.errors import (
+    Cancelled,
+    ContextLengthError,
+    Ds4Error,
+    EngineError,
+    SamplingError,
+    TemplateError,
+    TokenizerError,
+)
+from ds4.server.schedule.admission import Shed
+
+
+class ApiError(Exception):
+    """An answer that is an error. retry_after: seconds, for answers that say "later"."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        type: str | None = None,
+        retry_after: int | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.param = param
+        self.type = type or _type(status)
+        self.retry_after = retry_after
+        self.headers = headers if retry_after is None else (*headers, ("retry-after", str(retry_after)))
+
+    def body(self) -> bytes:
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return json.dumps({"error": error}).encode()
+
+
+class ClientGone(Exception):
+    """The client hung up: there is nobody to answer."""
+
+
+def _type(status: int) -> str:
+    if status == 429:
+        return "rate_limit_error"
+    return "server_error" if status >= 500 else "invalid_request_error"
+
+
+def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> ApiError:
+    """A 400 about one field of the request."""
+    return ApiError(400, message, code=code, param=param)
+
+
+def context_length(context: int, prompt: int, param: str) -> ApiError:
+    """The prompt does not fit: OpenAI's code, both numbers in the message."""
+    return ApiError(
+        400,
+        f"This model's maximum context length is {context} tokens. However, your prompt has {prompt} tokens, which "
+        "leaves no room for an answer. Please shorten it.",
+        code="context_length_exceeded",
+        param=param,
+    )
+
+
+_SHEDS: dict[Shed, tuple[int, int, str]] = {
+    "queue_depth": (429, 5, "The queue is full. Please retry later."),
+    "queue_bytes": (429, 5, "The queue holds too many bytes of requests. Please retry later."),
+    "queue_age": (503, 30, "The request waited in the queue for too long."),
+    "clients": (503, 10, "Too many clients are connected. Please retry later."),
+    "slow_reader": (503, 10, "The client reads its answer too slowly."),
+    "stopping": (503, 10, "The server is shutting down."),
+    "loading": (503, 5, "The model is still loading."),
+}
+
+
+def shed(reason: Shed) -> ApiError:
+    """The answer to a request that is turned away."""
+    status, retry_after, message = _SHEDS[reason]
+    return ApiError(status, message, code=reason, retry_after=retry_after)
+
+
+def from_error(error: Exception) -> ApiError:
+    """What a client is told about an exception."""
+    match error:
+        case ApiError():
+            return error
+        case ContextLengthError():
+            return invalid(str(error), "messages", "context_length_exceeded")
+        case SamplingError() | TemplateError() | TokenizerError():
+            return invalid(str(error), error.subject, error.code)
+        case Cancelled():
+            return shed("stopping")
+        case EngineError():
+            return ApiError(500, f"The engine failed: {error}", code=error.code)
+        case Ds4Error():
+            return ApiError(500, str(error), code=error.code)
+        case _:
+            return ApiError(500, "The server failed to answer; its log says why.", code="internal_error")

@@ -1,0 +1,95 @@
+"""What the engine tells a request's surface, and the channel that carries it from the engine thread to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from ds4.server.errors import ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A drawn token, its log-probability and the likeliest ones at its place, likeliest first."""
+
+    token: int
+    logprob: float
+    top: list[tuple[int, float]]
+
+
+@dataclass(slots=True)
+class Delta:
+    """More text of a choice; logprobs of the tokens behind it where they were asked for."""
+
+    choice: int
+    text: str
+    logprobs: list[TokenLogprob] | None = None
+
+
+@dataclass(slots=True)
+class Finished:
+    """A choice is complete. cached: prompt tokens that were not computed; times in seconds on the engine's clock."""
+
+    choice: int
+    reason: Literal["stop", "length"]
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    arrived: float
+    first_token: float
+    last_token: float
+
+
+@dataclass(slots=True)
+class Failed:
+    """The request came to nothing, all its choices at once."""
+
+    error: ApiError
+
+
+@dataclass(slots=True)
+class KeepAlive:
+    """Nothing happened for a while; a stream says so."""
+
+
+@dataclass(slots=True)
+class HungUp:
+    """The client is gone; whoever renders stops."""
+
+
+Event = Delta | Finished | Failed | KeepAlive | HungUp
+
+_OVERHEAD = 256  # bytes that a rendered event takes beside its text
+
+
+class Channel:
+    """Events of one request, in order, for one reader on the event loop. Only the loop's thread touches it."""
+
+    __slots__ = ("_events", "_waiter", "backlog", "quiet_since")
+
+    def __init__(self, now: float) -> None:
+        self._events: list[Event] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self.backlog = 0  # bytes that are rendered or wait to be, and that the client has not taken
+        self.quiet_since = now
+
+    def put(self, event: Event) -> None:
+        self._events.append(event)
+        if type(event) is Delta:
+            self.backlog += len(event.text) + _OVERHEAD
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def take(self) -> list[Event]:
+        """Everything that has come since the last call; waits for at least one event."""
+        if not self._events:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        events, self._events = self._events, []
+        self.backlog = 0
+        return events

@@ -1,0 +1,81 @@
+"""A job: one request on its way through the engine, and its choices."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from ds4.server.events import Channel, Delta, Event, Finished, TokenLogprob
+from ds4.server.request import GenerationRequest
+from ds4.server.schedule.sequence import Sequence as Timeline
+from ds4.server.text import ChoiceText, Decoder
+from ds4.sys.descriptors import SamplerDesc
+
+_UINT64 = (1 << 64) - 1
+_ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: seeds of one request's choices lie far apart
+
+
+class Job:
+    """A request, its channel, its choices. `abort` drops the connection without an answer; the surface sets it."""
+
+    def __init__(self, request: GenerationRequest, now: float) -> None:
+        self.request = request
+        self.channel = Channel(now)
+        self.choices: list[Choice] = []
+        self.abort: Callable[[], None] = lambda: None
+        seed = request.sampling.seed
+        self.seed = secrets.randbits(64) if seed is None else seed
+        self._failed = False
+
+    def fail(self) -> bool:
+        """True the first time: a request fails once, however many choices it has."""
+        first, self._failed = not self._failed, True
+        return first
+
+
+class Choice:
+    """One answer of a job: its timeline in the scheduler and its text so far."""
+
+    __slots__ = ("first_token", "index", "job", "last_token", "text", "timeline")
+
+    def __init__(self, job: Job, index: int, timeline: Timeline, decoder: Decoder) -> None:
+        self.job, self.index, self.timeline = job, index, timeline
+        self.text = ChoiceText(decoder, job.request.stop, job.request.logprobs is not None)
+        self.first_token = self.last_token = 0.0
+
+    def sampler(self) -> SamplerDesc:
+        seed = (self.job.seed + self.index * _ODD) & _UINT64
+        return self.job.request.sampling.desc(len(self.timeline.prompt), seed)
+
+    def keep_logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> None:
+        if self.text.logprobs is not None and token not in self.timeline.stop_ids:
+            self.text.logprobs.append(TokenLogprob(token, logprob, top))
+
+    def take(self, token: int, now: float) -> list[Event]:
+        """What the client is told about a drawn token: text that may be shown, and the end if this is it."""
+        text, timeline = self.text, self.timeline
+        if not self.first_token:
+            self.first_token = now
+        self.last_token = now
+        shown = "" if token in timeline.stop_ids else text.push(token)
+        if timeline.finish is not None and not text.stopped:
+            shown += text.flush()
+        events: list[Event] = []
+        if shown:
+            events.append(Delta(self.index, shown, text.take_logprobs()))
+        if timeline.finish is not None or text.stopped:
+            events.append(self._finished())
+        return events
+
+    def _finished(self) -> Finished:
+        timeline = self.timeline
+        return Finished(
+            self.index,
+            "length" if timeline.finish == "length" and not self.text.stopped else "stop",
+            len(timeline.prompt),
+            timeline.placement.keep if timeline.placement is not None else 0,
+            len(timeline.drawn),
+            timeline.arrived,
+            self.first_token,
+            self.last_token,
+        )

@@ -1,0 +1,37 @@
+"""Bounds on what a client may send, hold and leave unread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ds4.server.schedule.admission import QueueLimits
+
+MAX_NESTING = 64
+"""Depth of arrays and objects in a body."""
+
+MAX_CHOICES = 8
+"""Largest n."""
+
+MAX_PROMPTS = 64
+"""Prompts in one completions request."""
+
+MAX_STOPS = 16
+MAX_STOP_CHARS = 1024
+MAX_BIASES = 1024
+MAX_TOP_LOGPROBS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """body, header: bytes of one request; body_timeout: seconds between two pieces of a body; clients: requests being
+    answered or read at once; backlog, backlog_total: bytes of answer that one slow reader, and all of them, may leave
+    unread; keep_alive: seconds of silence before a comment goes out on a stream."""
+
+    body: int = 64 << 20
+    header: int = 64 << 10
+    body_timeout: float = 30.0
+    clients: int = 256
+    backlog: int = 1 << 20
+    backlog_total: int = 64 << 20
+    keep_alive: float = 5.0
+    queue: QueueLimits = field(default_factory=QueueLimits)

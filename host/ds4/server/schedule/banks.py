@@ -1,0 +1,92 @@
+"""Banks: what each one holds, and which one a prompt should continue on.
+
+A bank's `tokens` is exactly what the engine has committed there, finished sequences included: keeping them after the
+sequence has gone *is* the prompt cache. A conversation's next turn finds its history here and only its new part is
+computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ds4.server.schedule.sequence import Sequence
+
+UNKNOWN = -1
+"""Stands in a bank's tokens for one that a step in flight is still drawing; equal to no prompt token."""
+
+FORK_WORTH = 64
+"""Shared tokens from which copying them out of another bank beats computing them (a copy moves bytes, prefill multiplies)."""
+
+Reuse = Literal["cold", "exact", "partial", "fork"]
+
+
+@dataclass(slots=True, eq=False)
+class Bank:
+    """One timeline of the engine. `open` counts the steps in flight that have rows here."""
+
+    index: int
+    tokens: list[int] = field(default_factory=list)
+    owner: Sequence | None = None
+    open: int = 0
+    used_at: int = 0
+
+    @property
+    def free(self) -> bool:
+        return self.owner is None and self.open == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a prompt goes: keep the first `keep` tokens of `bank`, after copying them from `source` when there is one.
+
+    exact: the prompt continues all that the bank held; partial: it shares a prefix and the rest is forgotten;
+    fork: the prefix is copied from another bank, which keeps its own; cold: nothing is shared.
+    """
+
+    bank: Bank
+    keep: int
+    reuse: Reuse
+    source: Bank | None = None
+
+
+def shared_prefix(a: Seq[int], b: Seq[int]) -> int:
+    """Length of the longest common prefix, by halving: each comparison of slices runs in C."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None) -> Placement | None:
+    """The best bank for a prompt, or None while every bank is taken.
+
+    At least the prompt's last token is always computed, since its output is the first answer token. A bank is not
+    robbed of a long conversation for a short shared opening: when more would be forgotten than kept, the opening is
+    copied, or computed anew, on the bank that was used longest ago. `leader` is a bank to share with whatever `reuse`
+    says and however short the prefix: the bank of the same request's first choice.
+    """
+    free = [bank for bank in banks if bank.free]
+    if not free:
+        return None
+    limit = len(prompt) - 1
+    keeps = {bank: min(shared_prefix(bank.tokens, prompt), limit) if reuse or bank is leader else 0 for bank in banks}
+    source = max(banks, key=lambda bank: (keeps[bank], bank.free))
+    worthwhile = [bank for bank in free if 0 < keeps[bank] >= len(bank.tokens) - keeps[bank]]
+    if worthwhile:
+        target = max(worthwhile, key=lambda bank: keeps[bank])
+    else:  # empty banks first, then the one that was used longest ago; the one to share with last of all
+        target = min(free, key=lambda b: (b is source and keeps[b] > 0, len(b.tokens) > 0, b.used_at, b.index))
+    gain = keeps[source] - keeps[target]
+    if gain >= FORK_WORTH or (gain > 0 and source is leader):
+        return Placement(target, keeps[source], "fork", source)
+    keep = keeps[target]
+    return Placement(target, keep, "cold" if not keep else "exact" if keep == len(target.tokens) else "partial")

@@ -1,0 +1,82 @@
+"""POST /tokenize, /detokenize and /apply-template: what the server makes of a prompt, without generating."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon.asgi
+
+from ds4.server.errors import invalid
+from ds4.server.request import token_ids, wrong_type
+from ds4.server.service import Service
+from ds4.server.surfaces.chat import read_messages
+from ds4.server.surfaces.generation import dump, read_body
+
+
+class Tokenize:
+    """{"content" or "prompt": text} or {"messages": [...]} -> {"tokens": [...], "count": n, "max_model_len": n}.
+
+    add_special (false) puts BOS in front where the model wants it; parse_special (true) reads markup as such;
+    with_pieces (false) gives [{"id": n, "piece": text}] instead, bytes where a token is no text by itself.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        served = self.service.ready()
+        body = await read_body(req, served)
+        tokenizer = served.tokenizer
+        add, parse = body.boolean("add_special"), body.boolean("parse_special", True)
+        pieces = body.boolean("with_pieces")
+        if body.get("messages") is not None:
+            messages = read_messages(body)
+            ids = await served.prompts.chat(messages, generation_prompt=body.boolean("add_generation_prompt", True))
+        else:
+            content = body.text("content")
+            if content is None:
+                content = body.text("prompt")
+            if content is None:
+                raise invalid("'content' is required: the text to tokenize.", "content", "missing_field")
+            ids = await served.prompts.run(lambda: tokenizer.encode(content, special=parse))
+            ids = tokenizer.with_bos(ids) if add else ids
+        tokens: list[Any] = [{"id": i, "piece": _piece(tokenizer.token_bytes(i))} for i in ids] if pieces else ids
+        resp.data = dump({"tokens": tokens, "count": len(ids), "max_model_len": served.context})
+
+
+def _piece(data: bytes) -> str | list[int]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return list(data)
+
+
+class Detokenize:
+    """{"tokens": [ids]} -> {"content": text, "prompt": text}, under both of the names in use."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        served = self.service.ready()
+        body = await read_body(req, served)
+        tokens = body.get("tokens")
+        if not isinstance(tokens, list):
+            raise wrong_type("tokens", "an array of token ids", tokens)
+        ids = token_ids(tokens, served.tokenizer.n_vocab, "tokens")
+        text = await served.prompts.run(served.tokenizer.decode, ids)
+        resp.data = dump({"content": text, "prompt": text})
+
+
+class ApplyTemplate:
+    """{"messages": [...]} -> {"prompt": text}: the conversation as the model's template renders it."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        served = self.service.ready()
+        body = await read_body(req, served)
+        messages = read_messages(body)
+        prompt = await served.prompts.render(messages, body.boolean("add_generation_prompt", True))
+        resp.data = dump({"prompt": prompt})
