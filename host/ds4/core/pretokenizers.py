@@ -38,7 +38,7 @@ _DEEPSEEK_V3_WORDS = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
     r" ?[\p{P}\p{S}]+[\r\n]*|" + _TAIL
 )
-# The cased letters that DeepSeek LLM lists one range at a time; escaped, as an editor that normalises would change some.
+# The cased letters that DeepSeek LLM lists range by range; escaped, as an editor that normalises would change some.
 _DEEPSEEK_LETTERS = (
     "A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293\u0295-\u02AF\u0370-\u0373"
     "\u0376\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C\u038E-\u03A1\u03A3-\u03F5\u03F7-\u0481\u048A-\u052F"
