@@ -39,9 +39,17 @@ PROMPT: Option[str | None] = Option(
 PROMPT_FILE: Option[Path | None] = _file("prompt-file", "Take the prompt from a file; - is standard input.", _PROMPT)
 SYSTEM: Option[str | None] = Option("system", text(), None, "System message.", _PROMPT, ("-sys",))
 TOKENS: Option[int | None] = Option(
-    "tokens", _token_limit(), None, "Most tokens to generate.", _PROMPT, ("-n", "--n-predict"), shows="until the context is full"
+    "tokens",
+    _token_limit(),
+    None,
+    "Most tokens to generate.",
+    _PROMPT,
+    ("-n", "--n-predict"),
+    shows="until the context is full",
 )
-STOP: Option[tuple[str, ...]] = Option("stop", texts(), (), "End the answer before this text; may be repeated.", _PROMPT)
+STOP: Option[tuple[str, ...]] = Option(
+    "stop", texts(), (), "End the answer before this text; may be repeated.", _PROMPT
+)
 RAW: Option[bool] = _action("raw", "Take the prompt as it is, special tokens included: no chat template.", _PROMPT)
 INTERACTIVE: Option[bool] = Option(
     "interactive", boolean(), False, "Chat even if standard input is no terminal.", _PROMPT, ("-i",), flag_only=True
@@ -76,6 +84,8 @@ TOKENIZE: Option[str | None] = Option(
 SPECIAL: Option[bool] = _action("special", "With --tokenize: read special tokens in the text as such.")
 JSON: Option[bool] = _action("json", "Print JSON.")
 
+NAMES: Option[bool] = Option("names", boolean(), False, "Print names alone.", _FILE, flag_only=True)
+
 DIAGNOSTICS = (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
 
 OPTIONS: tuple[Option[Any], ...] = (
@@ -108,7 +118,7 @@ MODELS_PROGRAM = Program(
     name="ds4 models",
     table="cli",
     summary="Lists the models that -m can name: embedded ones and those in a folder, and whether each is supported.",
-    usage=("ds4 models [--model-dir DIR] [--json]",),
-    options=(MODEL_OPTIONS[1], JSON),
+    usage=("ds4 models [--model-dir DIR] [--json|--names]",),
+    options=(MODEL_OPTIONS[1], JSON, NAMES),
     epilog=EPILOG,
 )

@@ -19,7 +19,9 @@ def script(shell: str, programs: Mapping[str, Program]) -> str:
         return "#compdef ds4 ds4-server ds4-bench\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(programs)
     if shell == "fish":
         return _fish(programs)
-    raise SettingsError("no completion for this shell", subject="completion", expected=", ".join(SHELLS), found=repr(shell))
+    raise SettingsError(
+        "no completion for this shell", subject="completion", expected=", ".join(SHELLS), found=repr(shell)
+    )
 
 
 def _options(program: Program) -> list[Option[Any]]:
@@ -35,7 +37,9 @@ def _bash(programs: Mapping[str, Program]) -> str:
         "# ds4 completion: source it, or save it where your shell looks for completions.",
         "_ds4() {",
         '    local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" line="${COMP_WORDS[0]##*/}"',
-        f'    case " {verbs} " in *" ${{COMP_WORDS[1]}} "*) [ "$COMP_CWORD" -gt 1 ] && line="$line ${{COMP_WORDS[1]}}";; esac',
+        f'    case " {verbs} " in *" ${{COMP_WORDS[1]}} "*)',
+        '        [ "$COMP_CWORD" -gt 1 ] && line="$line ${COMP_WORDS[1]}";;',
+        "    esac",
         "    COMPREPLY=()",
         '    case "$line" in',
         f'    "ds4 completion") COMPREPLY=($(compgen -W "{" ".join(SHELLS)}" -- "$word")); return;;',

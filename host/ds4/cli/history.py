@@ -1,7 +1,7 @@
 """The chat's history: ~/.ds4_history.
 
-One entry a line, UTF-8, oldest first; a newline inside an entry is stored as a carriage return. At most 512 entries, the
-file readable by its owner alone, no entry twice in a row.
+One entry a line, UTF-8, oldest first; a newline inside an entry is stored as a carriage return. At most 512 entries,
+no entry twice in a row, the file readable by its owner alone.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class NpyWriter:
         padded = text.ljust(_HEADER_BYTES - 11) + "\n"
         return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("latin-1")
 
-    def append(self, row: memoryview) -> None:
+    def append(self, row: memoryview[float]) -> None:
         """One row: a memoryview of float32 [columns]."""
         if row.format != "f" or row.nbytes != 4 * self._columns:
             raise ValueError(f"a row of {row.nbytes} bytes of {row.format!r} (expected {self._columns} float32)")
@@ -57,7 +57,9 @@ class NpyWriter:
     def __enter__(self) -> NpyWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if kind is None:
                 self._file.seek(0)

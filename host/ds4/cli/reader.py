@@ -25,7 +25,7 @@ class Reader(Protocol):
 
 
 class PlainReader:
-    """One line is one message; a backslash at its end joins the next. prompt: printed before each, when somebody looks."""
+    """One line is one message; a backslash at its end joins the next. out: where prompts go, if somebody looks."""
 
     def __init__(self, source: TextIO, out: TextIO | None = None) -> None:
         self._source, self._out = source, out

@@ -1,4 +1,4 @@
-"""What goes to the terminal beside the answer: progress while loading, figures at the end, colour where it is wanted."""
+"""What goes to the terminal beside the answer: progress while loading, figures at the end, colour where wanted."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def dim(text: str, stream: TextIO) -> str:
 
 
 class Progress:
-    """One line on stderr that is redrawn while a model's weights are read, and wiped at the end. Silent unless stderr is
-    a terminal; appears only when the loading is slow enough to be noticed."""
+    """One line on stderr that is redrawn while a model's weights are read, and wiped at the end. Silent unless stderr
+    is a terminal; appears only when the loading is slow enough to be noticed."""
 
     PATIENCE_S = 0.2
     REDRAW_S = 0.1

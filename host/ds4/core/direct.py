@@ -1,17 +1,68 @@
 """Direct use of the engine: one bank, token ids in and out, on the caller's thread.
 
-For proving and measuring, where text, templates, scheduling and the engine thread would only be in the way. Serving goes
-through `core.model`.
+For proving and measuring, where text, templates, scheduling and the engine thread would only be in the way. Serving
+goes through `core.model`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
+from ds4.core import bind, inventory
+from ds4.core.options import BACKEND, BATCH, KV, NUMERIC, THREADS, WARM
+from ds4.core.settings import Settings
 from ds4.errors import ContextLengthError
-from ds4.sys.descriptors import STEPS_IN_FLIGHT, SamplerDesc, SessionDesc
-from ds4.sys.native import Row
+from ds4.sys.cpus import physical_cores
+from ds4.sys.descriptors import STEPS_IN_FLIGHT, Backend, GgmlType, Numeric, SamplerDesc, SessionDesc
+from ds4.sys.native import NativeModel, NativeSession, Row
+
+
+class Engine:
+    """A model opened for direct use, with sessions of one bank. A context manager."""
+
+    def __init__(self, path: Path, settings: Settings, progress: Callable[[int, int], None] | None = None) -> None:
+        """settings: with `core.options.ENGINE_OPTIONS`. Raises ModelFileError, UnsupportedModelError, EngineError."""
+        self.inventory = inventory.load(path)
+        self.plan = bind.plan(self.inventory)
+        self.threads = settings[THREADS] or physical_cores()
+        self._settings = settings
+        self.model = NativeModel.open(self.plan.desc())
+        try:
+            bind.match(self.plan, self.model.slots())
+            if settings[WARM]:
+                self.model.warm(progress)
+        except BaseException:
+            self.model.close()
+            raise
+
+    def session(self, context: int, outputs: int = 1) -> NativeSession:
+        """A session of `context` positions; outputs: most rows of a step whose logits are wanted."""
+        settings = self._settings
+        desc = SessionDesc(
+            n_banks=1,
+            n_ctx=context,
+            max_rows=min(settings[BATCH], context),
+            max_out=min(outputs, context),
+            n_threads=self.threads,
+            backend=Backend[settings[BACKEND].upper()],
+            numeric=Numeric[settings[NUMERIC].upper()],
+            kv_type=GgmlType[settings[KV].upper()],
+        )
+        return NativeSession(self.model, desc)
+
+    def close(self) -> None:
+        self.model.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class Result(Protocol):
@@ -22,6 +73,24 @@ class Result(Protocol):
     def logits(self, row: int) -> memoryview[float]: ...
     def logprob(self, row: int) -> float: ...
     def top(self, row: int) -> list[tuple[int, float]]: ...
+
+
+class Drawn:
+    """A drawn token with what was asked for beside it; valid until the lane has gone two steps further."""
+
+    def __init__(self, result: Result, row: int) -> None:
+        self._result, self._row = result, row
+        self.token = result.tokens[row]
+
+    def logits(self) -> memoryview[float]:
+        return self._result.logits(self._row)
+
+    def logprob(self) -> float:
+        return self._result.logprob(self._row)
+
+    def top(self) -> list[tuple[int, float]]:
+        """(token, log-probability), the likeliest first."""
+        return self._result.top(self._row)
 
 
 class Steps(Protocol):
@@ -47,12 +116,13 @@ class Lane:
         length = self._steps.length(self._bank)
         context = self._steps.desc.n_ctx
         if length + tokens > context:
-            raise ContextLengthError("the tokens do not fit", subject="context", expected=context, found=length + tokens)
+            raise ContextLengthError(
+                "the tokens do not fit", subject="context", expected=context, found=length + tokens
+            )
         return length
 
-    def prefill(self, ids: Sequence[int], *, top: int = 0) -> Result:
-        """Computes the ids, in steps of the session's width, and returns the result of the last step, whose last row
-        alone drew a token: what follows ids[-1]. ids: at least one."""
+    def prefill(self, ids: Sequence[int], *, top: int = 0, logits: bool = False) -> Drawn:
+        """Computes the ids, in steps of the session's width, and draws what follows ids[-1]. ids: at least one."""
         if not ids:
             raise ValueError("nothing to compute")
         at, width = self._room(len(ids)), self._steps.desc.max_rows
@@ -62,13 +132,18 @@ class Lane:
             last = start + len(piece) == len(ids)
             rows = [Row(self._bank, at + start + i, token) for i, token in enumerate(piece)]
             if last:
-                rows[-1] = rows[-1]._replace(output=True, top=top)
+                rows[-1] = rows[-1]._replace(output=True, logits=logits, top=top)
             if len(tickets) == STEPS_IN_FLIGHT:
                 self._steps.wait(tickets.pop(0))
             tickets.append(self._steps.submit(rows))
         for ticket in tickets[:-1]:
             self._steps.wait(ticket)
-        return self._steps.wait(tickets[-1])
+        return Drawn(self._steps.wait(tickets[-1]), len(piece) - 1)
+
+    def step(self, token: int, *, top: int = 0) -> Drawn:
+        """Computes one token and draws what follows."""
+        row = Row(self._bank, self._room(1), token, output=True, top=top)
+        return Drawn(self._steps.wait(self._steps.submit([row])), 0)
 
     def logits(self, ids: Sequence[int]) -> Iterator[memoryview[float]]:
         """The raw logits of each id's position, float32 [n_vocab], in order, computed as they are asked for."""

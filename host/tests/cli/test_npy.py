@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy
 import pytest
-
 from ds4.cli.npy import NpyWriter
 
 
-def rows(*values: list[float]) -> list[memoryview]:
+def rows(*values: list[float]) -> list[memoryview[float]]:
     return [memoryview(array("f", value)) for value in values]
 
 

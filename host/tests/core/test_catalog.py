@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from ds4.core import catalog
 from ds4.errors import SettingsError
 
@@ -55,7 +54,9 @@ def test_package_data_comes_before_runfiles(tmp_path: Path, monkeypatch: pytest.
     assert catalog.embedded_path() == package
 
 
-def test_runfiles_are_found_under_a_workspace_s_external_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runfiles_are_found_under_a_workspace_s_external_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = touch(tmp_path / "x.runfiles" / "ds4" / "external" / "smollm2" / FILE)
     monkeypatch.setenv("RUNFILES_DIR", str(tmp_path / "x.runfiles"))
     assert catalog.embedded_path() == file

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from ds4.core import options
 from ds4.core.settings import (
     Option,
@@ -81,7 +80,9 @@ def test_an_empty_variable_counts_as_unset() -> None:
 
 
 def test_a_bad_value_is_refused_with_its_source_and_what_was_expected(home: Path) -> None:
-    assert refusal("--port", "70000") == "--port: cannot use this value (expected an integer in 0..65535, found '70000')"
+    assert (
+        refusal("--port", "70000") == "--port: cannot use this value (expected an integer in 0..65535, found '70000')"
+    )
     assert refusal(DS4_TEMP="hot") == "DS4_TEMP: cannot use this value (expected a number in 0..100, found 'hot')"
     config = home / "ds4" / "config.toml"
     config.write_text("[server]\nport = 'x'\n")

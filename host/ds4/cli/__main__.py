@@ -1,0 +1,10 @@
+"""`python -m ds4.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from ds4.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Looking at a model file without the engine: identify, inventory, validate, layout, bind plan, tokenize; and the list
+of models.
+
+Nothing here imports `ds4.sys.native`: these work where no engine is built, and on files that no engine should touch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, NAMES, SPECIAL, TOKENIZE, VALIDATE
+from ds4.core import bind, catalog, inventory, render
+from ds4.core.exits import Exit
+from ds4.core.identify import identify, identify_inventory
+from ds4.core.inventory import Inventory
+from ds4.core.options import MODEL_DIR
+from ds4.core.settings import Settings
+from ds4.errors import ModelFileError
+
+
+def run(settings: Settings, path: Path, text: str | None) -> int:
+    """Prints every diagnostic that was asked for. text: what --tokenize is about. Raises ModelFileError."""
+    loaded = inventory.load(path)
+    reports: dict[str, tuple[Any, str]] = {}
+    if settings[IDENTIFY]:
+        identity = identify_inventory(loaded)
+        reports["identity"] = render.identity_dict(identity), render.render_identity(identity)
+    if settings[INVENTORY]:
+        reports["inventory"] = render.inventory_dict(loaded), render.render_inventory(loaded)
+    if settings[LAYOUT]:
+        layout = bind.layout(loaded)
+        reports["layout"] = render.layout_dict(layout), render.render_layout(layout)
+    if settings[BIND_PLAN]:
+        plan = bind.plan(loaded)
+        reports["bind_plan"] = render.plan_dict(plan), render.render_plan(plan)
+    if settings[VALIDATE]:
+        reports["validate"] = _validate(loaded)
+    if text is not None:
+        reports["tokenize"] = _tokenize(loaded, text, special=settings[SPECIAL])
+    if settings[JSON]:
+        # One report stands by itself; several are keyed.
+        values = {name: value for name, (value, _) in reports.items()}
+        _print(json.dumps(values if len(values) > 1 else next(iter(values.values())), indent=2, ensure_ascii=False))
+    else:
+        _print("\n\n".join(human for _, human in reports.values()))
+    return Exit.OK
+
+
+def wanted(settings: Settings) -> bool:
+    """Whether the command line asks for any of them."""
+    return settings[TOKENIZE] is not None or any(
+        settings[option] for option in (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
+    )
+
+
+def _print(text: str) -> None:
+    # A name in a file may be no valid Unicode; it must not stop the report.
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+
+
+def _validate(loaded: Inventory) -> tuple[Any, str]:
+    """Every check the host can make by itself, in the order of loading; the first failure is raised."""
+    # Here and not above: the tokenizer and the template engine are slow to import.
+    from ds4.core.template import ChatTemplate
+    from ds4.core.tokenizer import Tokenizer
+
+    loaded.metadata.check()
+    plan = bind.plan(loaded)
+    tokenizer = Tokenizer.from_metadata(loaded.metadata)
+    if tokenizer.n_vocab > plan.hparams.n_vocab:
+        raise ModelFileError(
+            "more tokens than the model has logits",
+            subject="tokenizer.ggml.tokens",
+            expected=f"at most {plan.hparams.n_vocab}",
+            found=tokenizer.n_vocab,
+        )
+    template = ChatTemplate.from_metadata(loaded.metadata, tokenizer)
+    value = {
+        "valid": True,
+        "metadata_keys": len(loaded.metadata),
+        "tensors": len(loaded.tensors),
+        "slots": len(plan.slots),
+        "vocabulary": tokenizer.n_vocab,
+        "chat_template": template is not None,
+        "notes": list(plan.notes),
+    }
+    lines = [
+        f"metadata   {len(loaded.metadata)} keys",
+        f"tensors    {len(loaded.tensors)} in {len(loaded.shards)} file{'s' if len(loaded.shards) > 1 else ''}",
+        f"bind plan  {len(plan.slots)} slots",
+        f"tokenizer  {tokenizer.n_vocab} tokens",
+        f"template   {'compiles' if template is not None else 'none: prompts are used as they are'}",
+        *(f"note: {note}" for note in plan.notes),
+        "valid",
+    ]
+    return value, "\n".join(lines)
+
+
+def _tokenize(loaded: Inventory, text: str, *, special: bool) -> tuple[Any, str]:
+    from ds4.core.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.from_metadata(loaded.metadata)
+    ids = tokenizer.encode(text, special=special)
+    pieces = [tokenizer.token_bytes(token).decode("utf-8", "backslashreplace") for token in ids]
+    value = {"count": len(ids), "tokens": ids, "pieces": pieces}
+    rows = [f"{token:>8}  {json.dumps(piece, ensure_ascii=False)}" for token, piece in zip(ids, pieces, strict=True)]
+    return value, "\n".join([*rows, f"{len(ids)} token{'' if len(ids) == 1 else 's'}"])
+
+
+def models(settings: Settings) -> int:
+    """`ds4 models`: every model that -m can name, identified. A broken file is a row, not an error."""
+    entries = catalog.entries(settings[MODEL_DIR])
+    if settings[NAMES]:
+        sys.stdout.write("".join(f"{entry.name}\n" for entry in entries))
+        return Exit.OK
+    found: list[dict[str, Any]] = []
+    for entry in entries:
+        about: dict[str, Any] = {"id": entry.name, "origin": entry.origin, "path": str(entry.path)}
+        try:
+            identity = identify(entry.path)
+            about |= {key: value for key, value in render.identity_dict(identity).items() if key != "path"}
+            about |= {"quant_summary": identity.quant_summary}
+        except (ModelFileError, OSError) as error:
+            about |= {"supported": False, "reason": str(error)}
+        found.append(about)
+    if settings[JSON]:
+        _print(json.dumps(found, indent=2, ensure_ascii=False))
+        return Exit.OK
+    if not found:
+        _print("no models: this build embeds none, and --model-dir names none")
+        return Exit.OK
+    rows = [
+        (
+            row["id"],
+            row.get("architecture") or "?",
+            row.get("size_label") or "?",
+            (row.get("file_type") or row.get("quant_summary") or "?"),
+            render.byte_size(row["bytes"]) if "bytes" in row else "?",
+            row["origin"] if row["origin"] == "embedded" else str(Path(row["path"]).relative_to(row["origin"])),
+            "yes" if row["supported"] else f"no: {row['reason']}",
+        )
+        for row in found
+    ]
+    header = ("name", "family", "size", "type", "bytes", "where", "supported")
+    _print(render.table(header, rows, right="llllr"))
+    return Exit.OK

@@ -1,0 +1,41 @@
+"""From a prompt to token ids. No engine is needed for that."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ds4.cli.arguments import RAW, SYSTEM
+from ds4.core import inventory
+from ds4.core.exits import Exit
+from ds4.core.metadata import Metadata
+from ds4.core.settings import Settings
+from ds4.core.template import ChatTemplate
+from ds4.core.tokenizer import Tokenizer
+from ds4.errors import SettingsError
+
+
+def messages(system: str | None, prompt: str) -> list[dict[str, str]]:
+    first = [] if system is None else [{"role": "system", "content": system}]
+    return [*first, {"role": "user", "content": prompt}]
+
+
+def prompt_ids(settings: Settings, tokenizer: Tokenizer, metadata: Metadata, prompt: str) -> list[int]:
+    """The ids that a prompt becomes: through the model's chat template, if it has one and --raw is not given."""
+    template = None if settings[RAW] else ChatTemplate.from_metadata(metadata, tokenizer)
+    if template is None:
+        return tokenizer.with_bos(tokenizer.encode(prompt, special=True))
+    return tokenizer.encode_segments(template.render(messages(settings[SYSTEM], prompt)))
+
+
+def dump_tokens(settings: Settings, path: Path, prompt: str | None) -> int:
+    """--dump-tokens: an id and its piece a line."""
+    if prompt is None:
+        raise SettingsError("needs a prompt", subject="--dump-tokens")
+    metadata = inventory.load(path).metadata
+    tokenizer = Tokenizer.from_metadata(metadata)
+    for token in prompt_ids(settings, tokenizer, metadata, prompt):
+        piece = tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")
+        sys.stdout.write(f"{token}\t{json.dumps(piece, ensure_ascii=False)}\n")
+    return Exit.OK
