@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
 CODES = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
@@ -104,7 +105,7 @@ class GgufWriter:
     def array(self, key: str, kind: int, values: Sequence[object]) -> GgufWriter:
         return self.raw(key, ARRAY, array(kind, values))
 
-    def tensor(self, name: str | bytes, dims: Sequence[int], kind: int = TYPE_F32, **more: object) -> GgufWriter:
+    def tensor(self, name: str | bytes, dims: Sequence[int], kind: int = TYPE_F32, **more: Any) -> GgufWriter:
         self.tensors.append(replace(Tensor(name, dims, kind), **more))
         return self
 
@@ -122,7 +123,7 @@ class GgufWriter:
         self.tensors = kept
         return self
 
-    def change(self, name: str, **more: object) -> GgufWriter:
+    def change(self, name: str, **more: Any) -> GgufWriter:
         """Changes fields of a tensor; it must be there."""
         index = [tensor.name for tensor in self.tensors].index(name)
         self.tensors[index] = replace(self.tensors[index], **more)
