@@ -35,8 +35,8 @@ ROLES = frozenset({"system", "user", "assistant", "tool", "developer", "function
 # Keys that templates look up; as keys they are left alone even if a special token contains the word.
 _KEYS = frozenset(
     "role content name type function arguments parameters description properties required enum items tool_calls tools "
-    "id tool_call_id index reasoning_content reasoning thinking text image_url default anyOf additionalProperties title "
-    "format strict value key return response call user assistant system tool".split()
+    "id tool_call_id index reasoning_content reasoning thinking text image_url default anyOf additionalProperties "
+    "title format strict value key return response call user assistant system tool".split()
 )
 _PAIRS = [(chr(0xFDD0 + i), chr(0xFDD1 + i)) for i in range(0, 32, 2)]  # noncharacters, never assigned a meaning
 

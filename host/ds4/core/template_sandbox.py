@@ -42,8 +42,8 @@ _LAZY = ("map", "select", "reject", "selectattr", "rejectattr")  # generators: e
 _WHOLE = ("dictsort", "groupby", "list", "max", "min", "reverse", "sort", "sum", "unique")  # take all items at once
 _STR_METHODS = frozenset(
     "capitalize casefold count endswith find format index isalnum isalpha isascii isdecimal isdigit isidentifier "
-    "islower isnumeric isprintable isspace istitle isupper join lower lstrip partition removeprefix removesuffix replace "
-    "rfind rindex rpartition rsplit rstrip split splitlines startswith strip swapcase title upper".split()
+    "islower isnumeric isprintable isspace istitle isupper join lower lstrip partition removeprefix removesuffix "
+    "replace rfind rindex rpartition rsplit rstrip split splitlines startswith strip swapcase title upper".split()
 )
 # In a format: a width of five digits, or one taken from the values.
 _WIDE = re.compile(r"\d{5,}|\*|:[^{}]*\{")

@@ -1,0 +1,121 @@
+"""How much context for how many banks fits into memory: a pure function, and the lines that explain its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ds4.errors import Ds4Error
+from ds4.sys.descriptors import GgmlType, HParams
+
+DEFAULT_CTX = 8192  # asked for when nothing is said and the model was trained for at least as much
+DEFAULT_BANKS = 4
+LEAST_CTX = 256
+STEP_CTX = 256  # a chosen context is a multiple of this
+WORKING = 192 << 20  # bytes: interpreter, logits, activations, thread stacks
+KEEP_FREE = 0.10  # of what is available stays free
+
+# (elements, bytes) of one block of the KV types.
+_KV_BLOCKS = {GgmlType.F32: (1, 4), GgmlType.F16: (1, 2), GgmlType.Q8_0: (32, 34)}
+
+
+class MemoryPlanError(Ds4Error):
+    """Context and banks that were asked for do not fit into memory, or nothing does."""
+
+    code = "memory_plan"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """ctx: positions of one bank. Sizes in bytes. lines: for people, one fact a line."""
+
+    ctx: int
+    banks: int
+    kv_bytes_per_position: int
+    kv_bytes: int
+    model_bytes: int
+    available: int
+    lines: tuple[str, ...]
+
+    @property
+    def explanation(self) -> str:
+        return "\n".join(self.lines)
+
+
+def kv_bytes_per_position(hparams: HParams, kv_type: GgmlType) -> int:
+    """Bytes of K and V that one position of one bank takes: both, for each layer, n_head_kv heads of head_dim.
+
+    The engine's own figure is ds4_kv_bytes_per_position; this one serves before the engine is loaded.
+    """
+    if kv_type not in _KV_BLOCKS:
+        names = ", ".join(kind.name for kind in _KV_BLOCKS)
+        raise MemoryPlanError("not a type of KV cache", subject="kv_type", expected=names, found=kv_type.name)
+    elements, size = _KV_BLOCKS[kv_type]
+    row = hparams.n_head_kv * hparams.head_dim
+    return 2 * hparams.n_layer * (-(-row // elements) * size)
+
+
+def plan(
+    hparams: HParams,
+    kv_type: GgmlType,
+    model_bytes: int,
+    available: int,
+    ctx: int | None = None,
+    banks: int | None = None,
+) -> MemoryPlan:
+    """Chooses what is not given. model_bytes: size of the mapped weights; available: bytes that may still be taken.
+
+    A value that is given is kept. Not given, the context is the model's trained one up to DEFAULT_CTX and the banks
+    are DEFAULT_BANKS; if that does not fit, first banks go (down to 1), then context (down to LEAST_CTX). The weights
+    are a file mapping that the kernel may drop and read again, yet a model that is being read has to stay in memory
+    to be fast, so they count. MemoryPlanError where what was asked for does not fit, with both sizes.
+    """
+    for name, value in (("ctx", ctx), ("banks", banks)):
+        if value is not None and value < 1:
+            raise MemoryPlanError("out of range", subject=name, expected="at least 1", found=value)
+    if banks is not None and banks > 1024:
+        raise MemoryPlanError("out of range", subject="banks", expected="at most 1024", found=banks)
+    per_position = kv_bytes_per_position(hparams, kv_type)
+    room = int(available * (1 - KEEP_FREE)) - model_bytes - WORKING
+    wanted_ctx = min(hparams.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX) if ctx is None else ctx
+    chosen_banks = DEFAULT_BANKS if banks is None else banks
+    chosen_ctx = wanted_ctx
+    if banks is None:
+        chosen_banks = max(1, min(chosen_banks, room // (per_position * wanted_ctx)))
+    if ctx is None and per_position * chosen_ctx * chosen_banks > room:
+        fits = max(0, room) // (per_position * chosen_banks)
+        chosen_ctx = max(min(LEAST_CTX, wanted_ctx), fits // STEP_CTX * STEP_CTX)
+    kv_bytes = per_position * chosen_ctx * chosen_banks
+    if kv_bytes > room:
+        raise MemoryPlanError(
+            f"{chosen_banks} x {chosen_ctx} positions do not fit into memory",
+            subject="memory",
+            expected=f"at most {_mib(available)} in all",
+            found=f"{_mib(model_bytes)} of weights + {_mib(kv_bytes)} of KV cache + {_mib(WORKING)} of working memory",
+        )
+    lines = [
+        f"memory: {_mib(available)} available, {_mib(model_bytes)} of weights",
+        f"context: {chosen_ctx} positions ({_why(ctx, chosen_ctx, wanted_ctx, hparams.n_ctx_train)})",
+        f"banks: {chosen_banks} ({_why_banks(banks, chosen_banks)})",
+        f"KV cache: {_mib(kv_bytes)} when full ({kv_type.name}, {per_position} bytes a position)",
+    ]
+    if hparams.n_ctx_train and chosen_ctx > hparams.n_ctx_train:
+        lines.append(f"warning: the model was trained for {hparams.n_ctx_train} positions")
+    return MemoryPlan(chosen_ctx, chosen_banks, per_position, kv_bytes, model_bytes, available, tuple(lines))
+
+
+def _why(asked: int | None, chosen: int, wanted: int, trained: int) -> str:
+    if asked is not None:
+        return "as asked"
+    if chosen < wanted:
+        return f"what fits; the default would be {wanted}"
+    return "as trained" if chosen == trained else f"default; the model was trained for {trained}"
+
+
+def _why_banks(asked: int | None, chosen: int) -> str:
+    if asked is not None:
+        return "as asked"
+    return "default" if chosen == DEFAULT_BANKS else f"what fits; the default would be {DEFAULT_BANKS}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
