@@ -7,6 +7,7 @@ NATIVE = {
         {"name": "bridge", "srcs": [
             "bridge/bridge.c",
             "bridge/layout.c",
+            "bridge/probe.c",
             "engine/draw.c",
             "engine/families/llama.c",
             "engine/forward.c",
@@ -20,11 +21,38 @@ NATIVE = {
             "engine/step.c"
         ], "copts": [], "cpu": ""},
         {"name": "portable", "srcs": [
+            "backends/cpu/attention.c",
+            "backends/cpu/backend.c",
+            "backends/cpu/cache.c",
             "backends/cpu/cpuid.c",
-            "ops/compose.c"
+            "backends/cpu/exec.c",
+            "backends/cpu/kernels.c",
+            "backends/cpu/kernels_portable.c",
+            "backends/cpu/matmul.c",
+            "backends/cpu/matmul_portable.c",
+            "backends/cpu/memory.c",
+            "backends/cpu/pool.c",
+            "backends/cpu/program.c",
+            "backends/cpu/record.c",
+            "ops/compose.c",
+            "quant/dequant.c",
+            "quant/quantize.c",
+            "sampling/sampling.c",
+            "sampling/scan.c",
+            "sampling/scan_portable.c"
         ], "copts": [], "cpu": ""},
-        {"name": "avx2", "srcs": [], "copts": ["-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
-        {"name": "avx512", "srcs": [], "copts": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
-        {"name": "neon", "srcs": [], "copts": [], "cpu": "aarch64"}
+        {"name": "avx2", "srcs": [
+            "backends/cpu/kernels_avx2.c",
+            "backends/cpu/matmul_avx2.c",
+            "sampling/scan_avx2.c"
+        ], "copts": ["-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
+        {"name": "avx512", "srcs": [
+            "backends/cpu/kernels_avx512.c",
+            "sampling/scan_avx512.c"
+        ], "copts": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
+        {"name": "neon", "srcs": [
+            "backends/cpu/kernels_neon.c",
+            "sampling/scan_neon.c"
+        ], "copts": [], "cpu": "aarch64"}
     ]
 }

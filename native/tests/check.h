@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int check_failures;
+__attribute__((unused)) static int check_failures;
 
 /* Reports and counts; the test goes on, so that one run shows every failure. */
 #define CHECK(condition, ...)                                                   \
     do {                                                                        \
         if (!(condition)) {                                                     \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);     \
-            fprintf(stderr, "" __VA_ARGS__);                                    \
+            fprintf(stderr, "%s:%d: %s:", __FILE__, __LINE__, #condition);      \
+            fprintf(stderr, " " __VA_ARGS__);                                   \
             fputc('\n', stderr);                                                \
             if (++check_failures >= 50) {                                       \
                 fprintf(stderr, "too many failures\n");                         \
@@ -25,8 +25,8 @@ static int check_failures;
 #define REQUIRE(condition, ...)                                                 \
     do {                                                                        \
         if (!(condition)) {                                                     \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);     \
-            fprintf(stderr, "" __VA_ARGS__);                                    \
+            fprintf(stderr, "%s:%d: %s:", __FILE__, __LINE__, #condition);      \
+            fprintf(stderr, " " __VA_ARGS__);                                   \
             fputc('\n', stderr);                                                \
             exit(1);                                                            \
         }                                                                       \
