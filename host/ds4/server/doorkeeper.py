@@ -56,7 +56,7 @@ class Doorkeeper:
         if not (name in self._names or name == "localhost" or self._is_own(name)):
             raise ApiError(
                 403,
-                f"This server does not answer to the host name {name!r}. Start it with --allow-host {name} if it should.",
+                f"This server does not answer to the host {name!r}. Start it with --allow-host {name} if it should.",
                 code="host_not_allowed",
             )
 

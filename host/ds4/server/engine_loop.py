@@ -1,7 +1,7 @@
 """The engine loop: carries out the scheduler's steps on the engine thread and turns drawn tokens into events.
 
-Threads: `run` belongs to the engine thread, which alone touches the session. `submit`, `cancel` and `stop` may be called
-from anywhere. The scheduler is shared under one lock that is never held while the engine computes, so an arrival is
+Threads: `run` belongs to the engine thread, which alone touches the session. `submit` and `cancel` belong to the event
+loop's, `stop` to any. The scheduler is shared under one lock that is never held while the engine computes, so an arrival is
 answered and a hang-up is decided at once, not when a step ends. Events go to the event loop in one wake-up a step.
 """
 
@@ -66,12 +66,12 @@ class EngineLoop:
         context: int,
         loop: asyncio.AbstractEventLoop,
         metrics: Metrics,
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scheduler, self.context = scheduler, context
         self._session, self._decoder, self._stop_ids = session, decoder, stop_ids
-        self._loop, self._metrics, self._limits, self._clock = loop, metrics, limits, clock
+        self._loop, self._metrics, self._limits, self._clock = loop, metrics, limits or Limits(), clock
         self._keys = itertools.count(1)
         self._choices: dict[int, Choice] = {}
         self._tickets: deque[int] = deque()

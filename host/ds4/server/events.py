@@ -1,4 +1,4 @@
-"""What the engine tells a request's surface, and the channel that carries it from the engine thread to the event loop."""
+"""What the engine tells a surface about its request, and the channel from the engine thread to the event loop."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
 from ds4.server.events import Channel, Delta, Event, Finished, TokenLogprob
 from ds4.server.request import GenerationRequest
@@ -25,6 +26,7 @@ class Job:
         self.abort: Callable[[], None] = lambda: None
         seed = request.sampling.seed
         self.seed = secrets.randbits(64) if seed is None else seed
+        self.sampling = replace(request.sampling, seed=None)  # each choice has a seed of its own
         self._failed = False
 
     def fail(self) -> bool:
@@ -45,7 +47,7 @@ class Choice:
 
     def sampler(self) -> SamplerDesc:
         seed = (self.job.seed + self.index * _ODD) & _UINT64
-        return self.job.request.sampling.desc(len(self.timeline.prompt), seed)
+        return self.job.sampling.desc(len(self.timeline.prompt), seed)
 
     def keep_logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> None:
         if self.text.logprobs is not None and token not in self.timeline.stop_ids:

@@ -21,7 +21,8 @@ State = Literal["loading", "ready", "stopping", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A loaded model. context: positions of one bank; fingerprint: names weights and build in every answer."""
+    """A loaded model. context: positions of one bank; fingerprint: names weights and build in every answer;
+    defaults, cache_prompt: what holds where a request says nothing; facts: for /v1/models."""
 
     model_id: str
     tokenizer: Tokenizer
@@ -30,6 +31,7 @@ class Served:
     context: int
     fingerprint: str
     defaults: Sampling = field(default_factory=Sampling)
+    cache_prompt: bool = True
     created: int = field(default_factory=lambda: int(time.time()))
     facts: dict[str, Any] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ UNKNOWN = -1
 """Stands in a bank's tokens for one that a step in flight is still drawing; equal to no prompt token."""
 
 FORK_WORTH = 64
-"""Shared tokens from which copying them out of another bank beats computing them (a copy moves bytes, prefill multiplies)."""
+"""Shared tokens from which copying beats computing: a copy moves bytes, a prefill multiplies matrices."""
 
 Reuse = Literal["cold", "exact", "partial", "fork"]
 

@@ -64,12 +64,12 @@ class Step:
 
 
 class Scheduler:
-    def __init__(self, n_banks: int, max_rows: int, limits: QueueLimits = QueueLimits()) -> None:
+    def __init__(self, n_banks: int, max_rows: int, limits: QueueLimits | None = None) -> None:
         if max_rows < n_banks:
             raise ValueError(f"{max_rows} rows a step cannot serve {n_banks} banks: each decodes one row")
         self.banks = [Bank(index) for index in range(n_banks)]
         self.max_rows = max_rows
-        self.limits = limits
+        self.limits = limits or QueueLimits()
         self.pace = Pace()
         self.queue: deque[Sequence] = deque()
         self.active: list[Sequence] = []  # in order of admission
@@ -114,7 +114,7 @@ class Scheduler:
         return step
 
     def _admit(self, step: Step) -> bool:
-        """Moves waiting sequences onto free banks, first come first. False: a copy must wait for the steps in flight."""
+        """Moves waiting sequences onto free banks, first come first. False: a copy waits for the steps in flight."""
         for sequence in list(self.queue):
             leader = sequence.leader
             if leader is not None and not leader.prefilled and leader.finish is None:

@@ -1,1 +1,1 @@
-"""One module for each group of endpoints: it parses a body into a GenerationRequest and renders events into its protocol."""
+"""One module for each group of endpoints: bodies become GenerationRequests, events become the protocol's messages."""

@@ -36,7 +36,7 @@ class ChatCompletions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=(top or 0) if wanted else None,
-            cache_prompt=options.cache_prompt,
+            cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
         )

@@ -37,7 +37,7 @@ class Completions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=body.integer("logprobs", 0, limits.MAX_TOP_LOGPROBS),
-            cache_prompt=options.cache_prompt,
+            cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
         )

@@ -1,0 +1,10 @@
+"""`python -m ds4.server`."""
+
+from __future__ import annotations
+
+import sys
+
+from ds4.server.boot import main
+
+if __name__ == "__main__":
+    sys.exit(main())

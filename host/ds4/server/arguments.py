@@ -1,0 +1,122 @@
+"""What the `ds4-server` command takes."""
+
+from __future__ import annotations
+
+from ds4.core.exits import EPILOG
+from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
+from ds4.core.settings import Option, Program, boolean, integer, number, size, text, texts
+from ds4.server.limits import Limits
+
+_HTTP = "HTTP"
+_SERVING = "Serving"
+_LIMITS = "Limits"
+_PLAN = "Plan"
+_DEFAULTS = Limits()
+
+HOST: Option[str] = Option("host", text("ADDRESS"), "127.0.0.1", "Address to listen on.", _HTTP)
+PORT: Option[int] = Option("port", integer(0, 65535), 8000, "Port to listen on; 0 takes a free one.", _HTTP)
+ALLOW_HOST: Option[tuple[str, ...]] = Option(
+    "allow-host", texts("NAME"), (), "Host name to answer to besides this machine's own; * for any. Repeats.", _HTTP
+)
+CORS_ORIGIN: Option[tuple[str, ...]] = Option(
+    "cors-origin", texts("ORIGIN"), (), "Origin whose pages may read answers; * for any. Repeats.", _HTTP
+)
+KEEP_ALIVE: Option[float] = Option(
+    "keep-alive",
+    number(0.1, 3600, "SECONDS"),
+    _DEFAULTS.keep_alive,
+    "Silence after which a stream sends a comment.",
+    _HTTP,
+)
+ACCESS_LOG: Option[bool] = Option("access-log", boolean(), False, "Log a line for each request.", _HTTP)
+
+MODEL_ID: Option[str | None] = Option(
+    "model-id", text("NAME"), None, "Name of the model in answers.", _SERVING, shows="its file's name"
+)
+MAX_SEQS: Option[int | None] = Option(
+    "max-seqs",
+    integer(1, 1024),
+    None,
+    "Answers generated at once; each takes a bank of KV cache.",
+    _SERVING,
+    shows="what memory allows, at most 4",
+)
+PROMPT_CACHE: Option[bool] = Option(
+    "prompt-cache", boolean(), True, "Continue on what a bank already holds of a prompt.", _SERVING
+)
+DRAIN: Option[float] = Option(
+    "drain",
+    number(0, 86400, "SECONDS"),
+    600.0,
+    "How long running requests may finish after SIGINT or SIGTERM; a second signal ends them at once.",
+    _SERVING,
+)
+
+MAX_CLIENTS: Option[int] = Option(
+    "max-clients", integer(1, 65536), _DEFAULTS.clients, "Requests read or answered at once.", _LIMITS
+)
+MAX_BODY: Option[int] = Option("max-body", size(), _DEFAULTS.body, "Largest request body.", _LIMITS, shows="64M")
+MAX_QUEUE: Option[int] = Option(
+    "max-queue", integer(1, 65536), _DEFAULTS.queue.max_queue, "Answers that may wait for a bank.", _LIMITS
+)
+MAX_QUEUE_BYTES: Option[int] = Option(
+    "max-queue-bytes", size(), _DEFAULTS.queue.max_bytes, "Bytes of requests that may wait.", _LIMITS, shows="256M"
+)
+MAX_QUEUE_AGE: Option[float] = Option(
+    "max-queue-age",
+    number(0, 86400, "SECONDS"),
+    _DEFAULTS.queue.max_age,
+    "How long a request may wait for a bank.",
+    _LIMITS,
+)
+MAX_BACKLOG: Option[int] = Option(
+    "max-backlog",
+    size(),
+    _DEFAULTS.backlog,
+    "Bytes of its answer that a client may leave unread before it is dropped.",
+    _LIMITS,
+    shows="1M",
+)
+
+PRINT_PLAN: Option[bool] = Option(
+    "print-plan",
+    boolean(),
+    False,
+    "Print the serving plan as JSON on standard output, then serve.",
+    _PLAN,
+    flag_only=True,
+)
+CHECK_CONFIG: Option[bool] = Option(
+    "check-config", boolean(), False, "Print the serving plan as JSON and exit; opens no engine.", _PLAN, flag_only=True
+)
+
+PROGRAM = Program(
+    name="ds4-server",
+    table="server",
+    summary="Serves a model over HTTP with OpenAI's API: chat, completions, models, tokens, health, metrics.",
+    usage=("ds4-server", "ds4-server -m FILE -c 8192 --max-seqs 4", "ds4-server --check-config"),
+    options=(
+        HOST,
+        PORT,
+        ALLOW_HOST,
+        CORS_ORIGIN,
+        KEEP_ALIVE,
+        ACCESS_LOG,
+        *MODEL_OPTIONS,
+        MODEL_ID,
+        MAX_SEQS,
+        PROMPT_CACHE,
+        DRAIN,
+        *ENGINE_OPTIONS,
+        *SAMPLING_OPTIONS,
+        MAX_CLIENTS,
+        MAX_BODY,
+        MAX_QUEUE,
+        MAX_QUEUE_BYTES,
+        MAX_QUEUE_AGE,
+        MAX_BACKLOG,
+        PRINT_PLAN,
+        CHECK_CONFIG,
+    ),
+    epilog=EPILOG,
+)

@@ -1,0 +1,295 @@
+"""From settings to a serving process: plan, listen, load, serve, drain.
+
+The port is open before the model is, so a client that comes early hears "loading" instead of nothing. The engine thread
+opens the model and then runs the engine loop; the main thread runs HTTP; neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+import uvicorn
+
+from ds4.core import bind
+from ds4.core.options import WARM
+from ds4.core.settings import Settings
+from ds4.core.template import ChatTemplate
+from ds4.core.tokenizer import Tokenizer
+from ds4.errors import Cancelled, Ds4Error, SettingsError
+from ds4.server import arguments as args
+from ds4.server.app import create_app
+from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.engine_loop import EngineLoop
+from ds4.server.limits import Limits
+from ds4.server.plan import ServingPlan
+from ds4.server.prompts import Prompts
+from ds4.server.protocol import Protocol
+from ds4.server.schedule.admission import QueueLimits
+from ds4.server.schedule.scheduler import Scheduler
+from ds4.server.service import Served, Service
+from ds4.sys.native import NativeModel, NativeSession
+
+log = logging.getLogger("ds4.server")
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds that a Python thread may hold the others up. The default of 5 ms is half a token; much less is all switching."""
+
+IDLE_CONNECTION_SECONDS = 75
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        body=settings[args.MAX_BODY],
+        clients=settings[args.MAX_CLIENTS],
+        backlog=settings[args.MAX_BACKLOG],
+        keep_alive=settings[args.KEEP_ALIVE],
+        queue=QueueLimits(settings[args.MAX_QUEUE], settings[args.MAX_QUEUE_BYTES], settings[args.MAX_QUEUE_AGE]),
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or a SettingsError that says what stands in the way."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise SettingsError(f"is no address to listen on: {error}", subject=f"--host {host}") from None
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(
+                "is in use by another program; stop it or choose another with --port (0 takes a free one)",
+                subject=f"port {port} on {host}",
+            ) from None
+        raise SettingsError(f"cannot listen there: {error.strerror}", subject=f"port {port} on {host}") from None
+    return sock
+
+
+class EngineThread(threading.Thread):
+    """Opens the model, tells the service, and runs the engine loop until it is stopped."""
+
+    def __init__(self, plan: ServingPlan, service: Service, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(name="ds4-engine", daemon=True)
+        self._plan, self._service, self._server, self._loop = plan, service, server, loop
+        self.engine: EngineLoop | None = None
+        self.error: Exception | None = None
+        self.stopping = False
+
+    def run(self) -> None:
+        try:
+            self._serve()
+        except Cancelled:
+            pass  # stopped while loading
+        except Exception as error:
+            self.error = error
+            self._service.state = "failed"
+            if self.engine is not None:
+                self.engine.fail_all(error)
+        self._call(self._server.engine_ended)
+
+    def _call(self, callback: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)  # type: ignore[arg-type]
+
+    def _serve(self) -> None:
+        began = time.monotonic()
+        plan = self._plan
+        model = NativeModel.open(plan.bind.desc())
+        try:
+            bind.match(plan.bind, model.slots())
+            if plan.settings[WARM]:
+                model.warm(self._progress)
+            tokenizer = Tokenizer.from_metadata(plan.inventory.metadata)
+            template = ChatTemplate.from_metadata(plan.inventory.metadata, tokenizer)
+            session = NativeSession(model, plan.session)
+            try:
+                self._run(session, tokenizer, template, time.monotonic() - began)
+            finally:
+                session.close()
+        finally:
+            model.close()
+
+    def _run(self, session: NativeSession, tokenizer: Tokenizer, template: ChatTemplate | None, seconds: float) -> None:
+        plan, service = self._plan, self._service
+        scheduler = Scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
+        self.engine = EngineLoop(
+            session,
+            scheduler,
+            lambda: tokenizer.stream(special=False),
+            stop_ids=tokenizer.stop_ids,
+            context=plan.session.n_ctx,
+            loop=self._loop,
+            metrics=service.metrics,
+            limits=service.limits,
+        )
+        served = Served(
+            model_id=plan.model_id,
+            tokenizer=tokenizer,
+            prompts=Prompts(tokenizer, template),
+            engine=self.engine,
+            context=plan.session.n_ctx,
+            fingerprint=plan.fingerprint,
+            defaults=plan.sampling,
+            cache_prompt=plan.settings[args.PROMPT_CACHE],
+            facts=plan.facts(),
+        )
+        if self.stopping:
+            return
+        # What loading left behind lives as long as the process: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        self._call(lambda: self._server.model_loaded(served, seconds))
+        self.engine.run()
+
+    def _progress(self, done: int, total: int) -> bool:
+        self._service.progress = done / total if total else 1.0
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\033[Kloading {100 * self._service.progress:.0f} %")
+            sys.stderr.flush()
+        return self.stopping
+
+    def stop(self, *, now: bool = False) -> None:
+        self.stopping = True
+        if self.engine is not None:
+            self.engine.stop(now=now)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, with the engine thread beside it and signals that drain."""
+
+    def __init__(self, config: uvicorn.Config, plan: ServingPlan, service: Service, url: str) -> None:
+        super().__init__(config)
+        self._plan, self._service, self._url = plan, service, url
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.thread: EngineThread | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        self.thread = EngineThread(self._plan, self._service, self, self._loop)
+        self.thread.start()
+
+    def model_loaded(self, served: Served, seconds: float) -> None:
+        self._service.serve(served)
+        clear = "\r\033[K" if sys.stderr.isatty() else ""
+        _say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
+
+    def engine_ended(self) -> None:
+        """The engine thread is gone: asked to, or by an error; either way there is nothing left to serve."""
+        self.should_exit = True
+        if self.thread is not None and self.thread.error is not None:
+            self.force_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, the second ends at once. Only flags are set here: a signal interrupts anything."""
+        if not self.should_exit:
+            self.should_exit = True
+        else:
+            self.force_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping)
+
+    def _stopping(self) -> None:
+        self._service.state = "stopping"
+        engine = self.thread.engine if self.thread is not None else None
+        if self.thread is not None and (engine is None or self.force_exit):
+            self.thread.stop(now=True)
+        elif engine is not None and engine.jobs:
+            _say(f"finishing {len(engine.jobs)} request(s); press Ctrl-C again to stop at once")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        self._service.close()
+        if self.thread is not None:
+            self.thread.stop(now=True)
+
+
+def serve(settings: Settings) -> int:
+    """Plans, listens, loads and serves until a signal. Raises Ds4Error for what stands in the way."""
+    plan = ServingPlan.make(settings)
+    if settings[args.CHECK_CONFIG]:
+        sys.stdout.write(plan.json() + "\n")
+        return 0
+    host = settings[args.HOST]
+    sock = listen(host, settings[args.PORT])
+    port = sock.getsockname()[1]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if settings[args.PRINT_PLAN]:
+        sys.stdout.write(plan.json() + "\n")
+        sys.stdout.flush()
+    for line in plan.lines(url):
+        _say(line)
+    service = Service(limits_of(settings))
+    keeper = Doorkeeper(
+        host,
+        allow_hosts=settings[args.ALLOW_HOST],
+        origins=settings[args.CORS_ORIGIN],
+        max_header=service.limits.header,
+    )
+    config = uvicorn.Config(
+        create_app(service, keeper),
+        http=Protocol,
+        loop="uvloop",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=settings[args.ACCESS_LOG],
+        server_header=False,
+        timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+        timeout_graceful_shutdown=int(settings[args.DRAIN]),
+    )
+    _logging(settings[args.ACCESS_LOG])
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    server = Server(config, plan, service, url)
+    server.run(sockets=[sock])
+    thread = server.thread
+    if thread is not None:
+        thread.join(timeout=10)
+        if isinstance(thread.error, Ds4Error):
+            raise thread.error
+        if thread.error is not None:
+            log.error("the engine thread ended by a bug", exc_info=thread.error)
+            return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _logging(access: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name, level in (("ds4.server", logging.INFO), ("uvicorn.error", logging.ERROR)):
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.handlers = [handler]
+        logger.propagate = False
+    if access:
+        logger = logging.getLogger("uvicorn.access")
+        logger.setLevel(logging.INFO)
+        logger.handlers = [handler]
+        logger.propagate = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The `ds4-server` command."""
+    from ds4.core.exits import guarded
+    from ds4.core.settings import load
+
+    return guarded("ds4-server", lambda: serve(load(args.PROGRAM, sys.argv[1:] if argv is None else argv)))

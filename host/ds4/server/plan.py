@@ -1,0 +1,176 @@
+"""The serving plan: what will be served and why so, worked out from metadata before anything is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ds4 import __version__
+from ds4.core import bind, catalog, identify, inventory, memory_plan
+from ds4.core.options import (
+    BACKEND,
+    BATCH,
+    CTX,
+    FREQUENCY_PENALTY,
+    KV,
+    MIN_P,
+    MODEL,
+    MODEL_DIR,
+    NUMERIC,
+    PRESENCE_PENALTY,
+    REPEAT_PENALTY,
+    SEED,
+    TEMP,
+    THREADS,
+    TOP_K,
+    TOP_P,
+)
+from ds4.core.sampling import Sampling
+from ds4.core.settings import Settings
+from ds4.errors import UnsupportedModelError
+from ds4.server.arguments import MAX_SEQS, MODEL_ID
+from ds4.sys.cpus import physical_cores
+from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
+from ds4.sys.memory import available_bytes
+
+
+@dataclass(frozen=True)
+class ServingPlan:
+    settings: Settings
+    path: Path
+    model_id: str
+    identity: identify.Identity
+    inventory: inventory.Inventory
+    bind: bind.BindPlan
+    memory: memory_plan.MemoryPlan
+    session: SessionDesc
+    sampling: Sampling
+    fingerprint: str
+
+    @classmethod
+    def make(cls, settings: Settings) -> ServingPlan:
+        """Raises SettingsError, ModelFileError, UnsupportedModelError, and what memory_plan has to say."""
+        path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
+        files = inventory.load(path)
+        identity = identify.identify_inventory(files)
+        if not identity.supported:
+            raise UnsupportedModelError(identity.reason or "not supported", subject=str(path))
+        plan = bind.plan(files)
+        kv_type = GgmlType[settings[KV].upper()]
+        memory = memory_plan.plan(
+            plan.hparams, kv_type, identity.weight_bytes, available_bytes(), settings[CTX], settings[MAX_SEQS]
+        )
+        session = SessionDesc(
+            n_banks=memory.banks,
+            n_ctx=memory.ctx,
+            max_rows=max(min(settings[BATCH], memory.ctx), memory.banks),
+            max_out=memory.banks,
+            n_threads=settings[THREADS] or physical_cores(),
+            backend=Backend[settings[BACKEND].upper()],
+            numeric=Numeric[settings[NUMERIC].upper()],
+            kv_type=kv_type,
+        )
+        model_id = settings[MODEL_ID] or _model_id(settings, path)
+        return cls(
+            settings, path, model_id, identity, files, plan, memory, session, _sampling(settings),
+            _fingerprint(files, session),
+        )  # fmt: skip
+
+    def lines(self, url: str) -> list[str]:
+        """The plan in a few lines for a person."""
+        session, identity = self.session, self.identity
+        why = "asked for" if self.settings.given(THREADS) else "one per physical core"
+        return [
+            f"model    {self.model_id}: {identity.architecture} {identity.size_label or ''}, {identity.quant_summary}",
+            f"context  {session.n_ctx} tokens x {session.n_banks} banks, KV {session.kv_type.name.lower()}",
+            *(f"         {line}" for line in self.memory.explanation),
+            f"threads  {session.n_threads} ({why})",
+            f"address  {url}  (listening; loading the model)",
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """What /v1/models tells beside the id."""
+        identity = self.identity
+        return {
+            "architecture": identity.architecture,
+            "n_params": identity.n_params,
+            "size": identity.bytes,
+            "quantization": identity.quant_summary,
+            "context_train": identity.context_train,
+            "supported_parameters": list(SUPPORTED),
+        }
+
+    def json(self) -> str:
+        session = self.session
+        plan = {
+            "version": __version__,
+            "model": {"id": self.model_id, "path": str(self.path), **self.facts()},
+            "session": {
+                "context": session.n_ctx,
+                "banks": session.n_banks,
+                "prefill_rows": session.max_rows,
+                "threads": session.n_threads,
+                "kv": session.kv_type.name.lower(),
+                "numeric": session.numeric.name.lower(),
+                "backend": session.backend.name.lower(),
+            },
+            "memory": list(self.memory.explanation),
+            "fingerprint": self.fingerprint,
+            "settings": {
+                name: {"value": _plain(value.value), "source": value.source}
+                for name, value in self.settings.values.items()
+            },
+        }
+        return json.dumps(plan, indent=2)
+
+
+SUPPORTED = (
+    "frequency_penalty", "ignore_eos", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "min_p", "n",
+    "presence_penalty", "repetition_penalty", "seed", "stop", "stream", "stream_options", "temperature", "top_k",
+    "top_logprobs", "top_p",
+)  # fmt: skip
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _model_id(settings: Settings, path: Path) -> str:
+    """The catalog's name of a model that was asked for by name, else the file's name without shard and suffix."""
+    if any(settings[MODEL] == model.name for model in catalog.EMBEDDED):
+        return settings[MODEL]
+    shard = inventory.shard_name(path.name)
+    return shard.stem if shard is not None else path.name.removesuffix(".gguf")
+
+
+def _sampling(settings: Settings) -> Sampling:
+    """What holds where a request says nothing: the operator's flags, else OpenAI's defaults with a floor of min_p."""
+
+    def pick(value: float | None, default: float) -> float:
+        return default if value is None else value
+
+    return Sampling(
+        temperature=pick(settings[TEMP], 1.0),
+        top_p=pick(settings[TOP_P], 1.0),
+        top_k=settings[TOP_K] or 0,
+        min_p=pick(settings[MIN_P], 0.05),
+        repetition_penalty=pick(settings[REPEAT_PENALTY], 1.0),
+        frequency_penalty=pick(settings[FREQUENCY_PENALTY], 0.0),
+        presence_penalty=pick(settings[PRESENCE_PENALTY], 0.0),
+        logit_bias={},
+        seed=settings[SEED],
+    )
+
+
+def _fingerprint(files: inventory.Inventory, session: SessionDesc) -> str:
+    """Changes when weights, numeric mode, KV type or build do: what OpenAI's system_fingerprint is for."""
+    digest = hashlib.blake2b(digest_size=6)
+    for name, tensor in sorted(files.tensors.items()):
+        digest.update(f"{name} {tensor.dims} {tensor.type} {tensor.offset} {tensor.nbytes}\n".encode())
+    digest.update(f"{session.numeric} {session.kv_type} {session.backend} {__version__}".encode())
+    return f"ds4-{__version__}-{digest.hexdigest()}"
