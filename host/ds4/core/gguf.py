@@ -20,6 +20,9 @@ Source: the GGUF specification in the ggml repository (docs/gguf.md).
 The file is mapped, never read into memory. Whatever its bytes are, the outcome is a GgufFile or a ModelFileError, and
 the time and memory spent are bounded by the size of the metadata that is really there. Two tensors may share bytes:
 that is legal, and reported by ds4.core.inventory.
+
+A file that is cut while it is mapped takes the process with it (SIGBUS), here as in the engine: replace a model by
+renaming a new file over it, never by writing into it.
 """
 
 from __future__ import annotations

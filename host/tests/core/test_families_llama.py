@@ -460,6 +460,14 @@ REFUSED: dict[str, tuple[Change, type[ModelFileError], str, str, str, str]] = {
         "[512]",
     ),
     "experts": (_put_u32("llama.expert_count", 8), U, "unsupported_key", "llama.expert_count", "no such key or 0", "8"),
+    "experts counted in a float": (
+        _put_f32("llama.expert_count", 0.0),
+        U,
+        "unsupported_key",
+        "llama.expert_count",
+        "no such key or 0",
+        "0.0",
+    ),
     "attention that is not causal": (
         lambda w: w.number("llama.attention.causal", BOOL, 0),
         U,

@@ -219,6 +219,13 @@ CASES: dict[str, tuple[GgufWriter | bytes, str, str, str, str]] = {
         "at most 1 elements of f32 in 4 bytes",
         "1000 elements",
     ),
+    "an array that is longer than the file by one element": (
+        W(alignment=1).raw("a", ARRAY, array(F32, [1.0], count=2)),
+        "gguf_array_count",
+        "a",
+        "at most 1 elements of f32 in 4 bytes",
+        "2 elements",
+    ),
     "an array whose size wraps": (
         W(alignment=1).raw("a", ARRAY, array(U64, [1], count=2**61 + 1)),
         "gguf_array_count",
