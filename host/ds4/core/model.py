@@ -1,0 +1,140 @@
+"""A model, opened: the public door to ds4 from Python.
+
+    from ds4.core.model import Model
+
+    with Model.open("SmolLM2-135M-Instruct.Q4_1.gguf") as model, model.session() as session:
+        for event in session.generate([{"role": "user", "content": "What is the capital of France?"}]):
+            print(event.text, end="", flush=True)
+
+Everything may be called from any thread: one engine thread per model owns the native handles. See `ds4.core.session`
+for what a session can do. What goes wrong is a `ds4.errors.Ds4Error` with a stable `code`.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from ds4.core import bind, memory_plan
+from ds4.core.engine import EngineThread
+from ds4.core.identify import Identity, identify_inventory
+from ds4.core.inventory import Inventory
+from ds4.core.inventory import load as load_inventory
+from ds4.core.session import Session
+from ds4.core.template import ChatTemplate
+from ds4.core.tokenizer import Tokenizer
+from ds4.sys.cpus import physical_cores
+from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
+from ds4.sys.memory import available_bytes
+from ds4.sys.native import NativeModel, NativeSession
+
+PREFILL_WIDTH = 512
+
+
+class Model:
+    """Made by Model.open.
+
+    identity: what the file says of itself. inventory, plan: its tensors and how they are bound. tokenizer, template:
+    of its vocabulary and chat template (None if it carries none). threads: how many compute. engine, native: the
+    thread and the handle, for those who schedule steps themselves (the server).
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        plan: bind.BindPlan,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        engine: EngineThread,
+        native: NativeModel,
+        threads: int,
+    ) -> None:
+        self.inventory, self.plan, self.tokenizer, self.template = inventory, plan, tokenizer, template
+        self.engine, self.native, self.threads = engine, native, threads
+        self.identity: Identity = identify_inventory(inventory)
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        warm: bool = True,
+        progress: Callable[[int, int], bool | None] | None = None,
+    ) -> Model:
+        """Opens a GGUF file (of several shards: the first). Reads metadata, checks the bind plan, then maps the
+        weights.
+
+        threads: None is one per physical core that this process may use. warm: reads all weights once, so that the
+        first answer is not slowed by the disk; progress(done, total) follows that in bytes, on the engine thread, and
+        ends it with Cancelled by returning True. Raises ModelFileError, UnsupportedModelError, TokenizerError,
+        TemplateError, EngineError.
+        """
+        inventory = load_inventory(Path(path))
+        plan = bind.plan(inventory)
+        tokenizer = Tokenizer.from_metadata(inventory.metadata)
+        template = ChatTemplate.from_metadata(inventory.metadata, tokenizer)
+        engine = EngineThread()
+        try:
+            native = engine.call(NativeModel.open, plan.desc())
+            bind.match(plan, engine.call(native.slots))
+            if warm:
+                engine.call(native.warm, progress)
+        except BaseException:
+            engine.close()
+            raise
+        count = threads if threads is not None else physical_cores()
+        return cls(inventory, plan, tokenizer, template, engine, native, count)
+
+    @property
+    def path(self) -> Path:
+        return self.inventory.path
+
+    def session(
+        self,
+        ctx: int | None = None,
+        *,
+        threads: int | None = None,
+        numeric: Numeric = Numeric.SHIP,
+        kv_type: GgmlType = GgmlType.F16,
+        backend: Backend = Backend.CPU,
+        prefill_width: int = PREFILL_WIDTH,
+    ) -> Session:
+        """A session of `ctx` positions; None: what the model was trained for, as far as memory goes.
+
+        prefill_width: most prompt tokens in one step. Raises MemoryPlanError, EngineError.
+        """
+        weights, hparams = self.plan.weight_bytes, self.plan.hparams
+        size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1).ctx
+        desc = SessionDesc(
+            n_banks=1,
+            n_ctx=size,
+            max_rows=min(prefill_width, size),
+            max_out=1,
+            n_threads=self.threads if threads is None else threads,
+            backend=backend,
+            numeric=numeric,
+            kv_type=kv_type,
+        )
+        native = self.engine.call(NativeSession, self.native, desc)
+        session = Session(self.engine, native, self.tokenizer, self.template)
+        self._sessions.add(session)
+        return session
+
+    def close(self) -> None:
+        """Closes its sessions, the weights and the engine thread. May be called twice."""
+        if self.engine.closed:
+            return
+        for session in list(self._sessions):
+            session.close()
+        self.engine.call(self.native.close)
+        self.engine.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
