@@ -34,6 +34,8 @@ NATIVE = {
             "backends/cpu/pool.c",
             "backends/cpu/program.c",
             "backends/cpu/record.c",
+            "backends/guard/guard.c",
+            "backends/null/null.c",
             "ops/compose.c",
             "quant/dequant.c",
             "quant/quantize.c",

@@ -38,10 +38,6 @@ size_t ds4_sampling_scratch_bytes(int32_t n_vocab);
 int32_t ds4_sampling_pick(const ds4_sampler *sampler, float *logits, int32_t n_vocab, const int32_t *history,
                           int32_t n_history, int32_t n_prompt, const uint32_t *mask, double uniform, void *scratch);
 
-/* Whether ds4_sampling_pick may change logits other than by overwriting them with weights nobody wants: false for plain
- * greedy, which leaves them alone. */
-int32_t ds4_sampling_edits(const ds4_sampler *sampler, const uint32_t *mask);
-
 /* log(sum(exp(logits))) in double; NaN counts as -infinity. */
 double ds4_sampling_logsumexp(const float *logits, int32_t n_vocab);
 
