@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import Any, cast
 
 import falcon
 import falcon.asgi
 
 from ds4.errors import Ds4Error
+from ds4.server.disconnect import App as ASGIApp
 from ds4.server.disconnect import Door
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.errors import ApiError, ClientGone, from_error
@@ -78,9 +79,10 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/apply-template", ApplyTemplate(service))
     app.set_error_serializer(_serialize)
     app.add_error_handler(Exception, _unexpected)
-    app.add_error_handler((ApiError, Ds4Error), _known)
+    app.add_error_handler(ApiError, _known)
+    app.add_error_handler(Ds4Error, _known)
     app.add_error_handler(ClientGone, _gone)
-    return Door(app, service.limits, keeper, service.metrics)
+    return Door(cast(ASGIApp, app), service.limits, keeper, service.metrics)
 
 
 def _put(resp: Any, error: ApiError) -> None:

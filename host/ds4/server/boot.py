@@ -41,7 +41,7 @@ from ds4.sys.native import NativeModel, NativeSession
 log = logging.getLogger("ds4.server")
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds that a Python thread may hold the others up. The default of 5 ms is half a token; much less is all switching."""
+"""Seconds that a Python thread may hold the others up. The default of 5 ms is half a token."""
 
 IDLE_CONNECTION_SECONDS = 75
 
@@ -235,10 +235,11 @@ def serve(settings: Settings) -> int:
     for line in plan.lines(url):
         _say(line)
     service = Service(limits_of(settings))
+    allow_hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
     keeper = Doorkeeper(
         host,
-        allow_hosts=settings[args.ALLOW_HOST],
-        origins=settings[args.CORS_ORIGIN],
+        allow_hosts=allow_hosts,
+        origins=origins,
         max_header=service.limits.header,
     )
     config = uvicorn.Config(

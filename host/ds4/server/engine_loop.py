@@ -1,8 +1,9 @@
 """The engine loop: carries out the scheduler's steps on the engine thread and turns drawn tokens into events.
 
 Threads: `run` belongs to the engine thread, which alone touches the session. `submit` and `cancel` belong to the event
-loop's, `stop` to any. The scheduler is shared under one lock that is never held while the engine computes, so an arrival is
-answered and a hang-up is decided at once, not when a step ends. Events go to the event loop in one wake-up a step.
+loop's, `stop` to any. The scheduler is shared under one lock that is never held while the engine computes, so an
+arrival is answered and a hang-up is decided at once, not when a step ends. Events go to the event loop in one wake-up a
+step.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class EngineLoop:
     def submit(self, request: GenerationRequest) -> Job:
         """Queues a request. ApiError when the queue is full or the server is stopping."""
         job = Job(request, self._clock())
-        timelines = []
+        timelines: list[Timeline] = []
         for index in range(request.choices):
             prompt = request.prompts[index // request.n]
             leader = timelines[index - index % request.n] if index % request.n else None

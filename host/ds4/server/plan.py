@@ -9,25 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ds4 import __version__
-from ds4.core import bind, catalog, identify, inventory, memory_plan
-from ds4.core.options import (
-    BACKEND,
-    BATCH,
-    CTX,
-    FREQUENCY_PENALTY,
-    KV,
-    MIN_P,
-    MODEL,
-    MODEL_DIR,
-    NUMERIC,
-    PRESENCE_PENALTY,
-    REPEAT_PENALTY,
-    SEED,
-    TEMP,
-    THREADS,
-    TOP_K,
-    TOP_P,
-)
+from ds4.core import bind, catalog, defaults, identify, inventory, memory_plan
+from ds4.core.options import BACKEND, BATCH, CTX, KV, MODEL, MODEL_DIR, NUMERIC, THREADS
 from ds4.core.sampling import Sampling
 from ds4.core.settings import Settings
 from ds4.errors import UnsupportedModelError
@@ -35,6 +18,9 @@ from ds4.server.arguments import MAX_SEQS, MODEL_ID
 from ds4.sys.cpus import physical_cores
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
 from ds4.sys.memory import available_bytes
+
+FALLBACK = Sampling(temperature=1.0, min_p=0.05)
+"""Where neither client nor operator nor the model's file says anything: OpenAI's defaults, and a floor under noise."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +60,9 @@ class ServingPlan:
             kv_type=kv_type,
         )
         model_id = settings[MODEL_ID] or _model_id(settings, path)
-        return cls(
-            settings, path, model_id, identity, files, plan, memory, session, _sampling(settings),
-            _fingerprint(files, session),
-        )  # fmt: skip
+        sampling = defaults.sampling(settings, files.metadata, FALLBACK)
+        fingerprint = _fingerprint(files, session)
+        return cls(settings, path, model_id, identity, files, plan, memory, session, sampling, fingerprint)
 
     def lines(self, url: str) -> list[str]:
         """The plan in a few lines for a person."""
@@ -86,7 +71,7 @@ class ServingPlan:
         return [
             f"model    {self.model_id}: {identity.architecture} {identity.size_label or ''}, {identity.quant_summary}",
             f"context  {session.n_ctx} tokens x {session.n_banks} banks, KV {session.kv_type.name.lower()}",
-            *(f"         {line}" for line in self.memory.explanation),
+            *(f"         {line}" for line in self.memory.lines),
             f"threads  {session.n_threads} ({why})",
             f"address  {url}  (listening; loading the model)",
         ]
@@ -117,7 +102,7 @@ class ServingPlan:
                 "numeric": session.numeric.name.lower(),
                 "backend": session.backend.name.lower(),
             },
-            "memory": list(self.memory.explanation),
+            "memory": list(self.memory.lines),
             "fingerprint": self.fingerprint,
             "settings": {
                 name: {"value": _plain(value.value), "source": value.source}
@@ -146,25 +131,6 @@ def _model_id(settings: Settings, path: Path) -> str:
         return settings[MODEL]
     shard = inventory.shard_name(path.name)
     return shard.stem if shard is not None else path.name.removesuffix(".gguf")
-
-
-def _sampling(settings: Settings) -> Sampling:
-    """What holds where a request says nothing: the operator's flags, else OpenAI's defaults with a floor of min_p."""
-
-    def pick(value: float | None, default: float) -> float:
-        return default if value is None else value
-
-    return Sampling(
-        temperature=pick(settings[TEMP], 1.0),
-        top_p=pick(settings[TOP_P], 1.0),
-        top_k=settings[TOP_K] or 0,
-        min_p=pick(settings[MIN_P], 0.05),
-        repetition_penalty=pick(settings[REPEAT_PENALTY], 1.0),
-        frequency_penalty=pick(settings[FREQUENCY_PENALTY], 0.0),
-        presence_penalty=pick(settings[PRESENCE_PENALTY], 0.0),
-        logit_bias={},
-        seed=settings[SEED],
-    )
 
 
 def _fingerprint(files: inventory.Inventory, session: SessionDesc) -> str:

@@ -7,7 +7,7 @@ way to drop a client who does not read.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -45,7 +45,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope[TRANSPORT_KEY] = self.transport  # type: ignore[typeddict-unknown-key]
+        cast("dict[str, Any]", self.scope)[TRANSPORT_KEY] = self.transport
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None

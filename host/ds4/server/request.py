@@ -187,7 +187,7 @@ class Body:
             return None
         return number(value, self.param(name))
 
-    def object(self, name: str) -> Body:
+    def nested(self, name: str) -> Body:
         """A nested object; absent or null reads as empty."""
         value = self.data.get(name)
         if value is None:
@@ -227,7 +227,7 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     max_tokens = body.integer("max_completion_tokens", 1, 1 << 31, clamp=True)
     if max_tokens is None:
         max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
-    usage = body.object("stream_options").boolean("include_usage")
+    usage = body.nested("stream_options").boolean("include_usage")
     return Options(
         sampling=_sampling(body, defaults, n_vocab),
         n=body.integer("n", 1, limits.MAX_CHOICES) or 1,
@@ -262,7 +262,7 @@ def _sampling(body: Body, defaults: Sampling, n_vocab: int) -> Sampling:
 
 
 def _biases(body: Body, n_vocab: int) -> dict[int, float]:
-    biases = body.object("logit_bias").data
+    biases = body.nested("logit_bias").data
     if len(biases) > limits.MAX_BIASES:
         raise invalid(f"'logit_bias' may name at most {limits.MAX_BIASES} tokens.", "logit_bias")
     read: dict[int, float] = {}

@@ -15,6 +15,7 @@ from support.live_server import LiveServer, read_answer
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
@@ -178,9 +179,7 @@ def test_unknown_paths_methods_and_media_types_have_the_same_shape(server: LiveS
     status, _, raw = server.send("/health", b"{}")
     refused((status, json.loads(raw)), 405)
     with contextlib.closing(server.connect()) as sock:
-        sock.sendall(
-            b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}"
-        )
+        sock.sendall(POST + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
         status, _, raw = read_answer(sock)
     refused((status, json.loads(raw)), 415)
 
@@ -217,9 +216,9 @@ def test_headers_over_the_limit_are_a_431(server: LiveServer) -> None:
     "raw",
     [
         b"nonsense\r\n\r\n",
-        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
-        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+        POST + b"Content-Length: -5\r\n\r\n",
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header: x\r\n\r\n",
     ],
 )

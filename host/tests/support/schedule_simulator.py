@@ -104,7 +104,8 @@ class Engine:
 
 def expected(prompt: list[int], max_tokens: int, stop_ids: frozenset[int] = frozenset()) -> list[int]:
     """What one sequence draws when it is served alone."""
-    tokens, drawn = list(prompt), []
+    tokens = list(prompt)
+    drawn: list[int] = []
     while len(drawn) < max_tokens:
         drawn.append(rule(tokens))
         if drawn[-1] in stop_ids:

@@ -174,15 +174,13 @@ class Scheduler:
         """Takes in the oldest step in flight. tokens[i]: what row i drew."""
         step = self.open.popleft()
         self.pace.learn(step.decoding, step.prompt_rows, elapsed_ns)
-        for bank, _ in step.spans:
-            bank.open -= 1
+        for used, _ in step.spans:
+            used.open -= 1
         drawn = []
         for row, sequence in step.outputs:
-            if sequence.finish is not None:
+            bank, token = sequence.bank, tokens[row]
+            if sequence.finish is not None or bank is None:
                 continue
-            token = tokens[row]
-            bank = sequence.bank
-            assert bank is not None
             sequence.drawn.append(token)
             if len(bank.tokens) > (position := len(sequence.prompt) + len(sequence.drawn) - 1):
                 bank.tokens[position] = token  # the chained row in flight has this token

@@ -98,7 +98,7 @@ def _content(content: object, path: str) -> str:
 def _refuse_unsupported(body: Body) -> None:
     body.refuse("tools", ([],), "Tools are not supported by this server.")
     body.refuse("functions", ([],), "Functions are not supported by this server.")
-    response_format = body.object("response_format")
+    response_format = body.nested("response_format")
     if response_format.get("type") not in (None, "text"):
         raise invalid("Only the response format 'text' is supported.", "response_format", "unsupported_parameter")
 
