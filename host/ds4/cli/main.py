@@ -29,7 +29,11 @@ from ds4.errors import SettingsError
 
 # Other programs of the build, run under their own names. They are found at run time: the command line's room does not
 # depend on theirs.
-ALIASES = {"serve": ("ds4.server.__main__", "ds4-server"), "bench": ("ds4.perf.bench", "ds4-bench")}
+# verb: the command, the module that runs it, the module that declares its options
+ALIASES = {
+    "serve": ("ds4-server", "ds4.server.__main__", "ds4.server.arguments"),
+    "bench": ("ds4-bench", "ds4.perf.bench", "ds4.perf.bench"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int:
     match arguments:
         case [verb, *rest] if verb in ALIASES:
-            return _other(*ALIASES[verb], rest)
+            name, module, _ = ALIASES[verb]
+            return _other(name, module, rest)
         case ["models", *rest]:
             return diagnostics.models(load(MODELS_PROGRAM, rest))
         case ["completion", *rest]:
@@ -51,7 +56,7 @@ def _dispatch(arguments: list[str]) -> int:
     return _run(load(PROGRAM, arguments))
 
 
-def _other(module: str, name: str, arguments: list[str]) -> int:
+def _other(name: str, module: str, arguments: list[str]) -> int:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -66,7 +71,7 @@ def _completion(rest: list[str]) -> int:
     if len(rest) != 1 or rest[0] in ("-h", "--help"):
         raise SettingsError("usage: ds4 completion " + "|".join(complete.SHELLS))
     programs: dict[str, Program] = {"ds4": PROGRAM, "ds4 models": MODELS_PROGRAM}
-    for verb, (module, name) in ALIASES.items():
+    for verb, (name, _, module) in ALIASES.items():
         try:
             other: Program = importlib.import_module(module).PROGRAM
         except ModuleNotFoundError:

@@ -157,8 +157,8 @@ def choice(*names: str) -> Kind[str]:
 
 
 def path(completes: str = "file", metavar: str = "") -> Kind[Path]:
-    """A path, `~` expanded; "-" is left for the program to understand. Relative ones start at the caller's directory, in
-    a TOML file at the file's own."""
+    """A path, `~` expanded; "-" is left for the program to understand. Relative ones start at the caller's directory,
+    in a TOML file at the file's own."""
 
     def parse(raw: object, base: Path) -> Path:
         if not isinstance(raw, str) or not raw:

@@ -38,7 +38,7 @@ CTX: Option[int | None] = Option(
     "Context of one conversation, in tokens.",
     _ENGINE,
     ("-c",),
-    shows="as much as the model was trained for and free memory allows",
+    shows="what the model was trained for, up to 8192, if memory allows",
 )
 KV: Option[str] = Option("kv", choice("f32", "f16", "q8_0"), "f16", "Type of the KV cache.", _ENGINE)
 NUMERIC: Option[str] = Option(
