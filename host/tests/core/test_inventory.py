@@ -3,42 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from ds4.core import bind, gguf, inventory
 from ds4.core.inventory import ShardName, shard_name
 from ds4.errors import ModelFileError
-from support.gguf_writer import TYPE_Q8_0, U16, GgufWriter, tiny_llama
-
-
-@dataclass
-class ShardSet:
-    """The tiny model in three shards; a test changes what it likes before it is written."""
-
-    writers: list[GgufWriter] = field(default_factory=list)
-    skip: set[int] = field(default_factory=set)
-
-    def write(self, folder: Path) -> Path:
-        for index, writer in enumerate(self.writers):
-            if index not in self.skip:
-                writer.write(folder / f"m-{index + 1:05d}-of-{len(self.writers):05d}.gguf")
-        return folder / f"m-00001-of-{len(self.writers):05d}.gguf"
-
-
-def shards() -> ShardSet:
-    whole = tiny_llama()
-    tensors = whole.tensors
-    parts = [tensors[:5], tensors[5:14], tensors[14:]]
-    made = ShardSet()
-    for index, part in enumerate(parts):
-        writer = whole if index == 0 else GgufWriter()
-        writer.number("split.no", U16, index).number("split.count", U16, 3)
-        writer.number("split.tensors.count", 5, len(tensors))
-        writer.tensors = part
-        made.writers.append(writer)
-    return made
+from support.gguf_writer import TYPE_Q8_0, U16, GgufWriter, ShardSet, tiny_llama, tiny_shards
 
 
 def test_a_single_file_is_an_inventory_of_one_shard(tmp_path: Path) -> None:
@@ -50,7 +21,7 @@ def test_a_single_file_is_an_inventory_of_one_shard(tmp_path: Path) -> None:
 
 
 def test_shards_merge_in_order_and_every_tensor_knows_its_file(tmp_path: Path) -> None:
-    path = shards().write(tmp_path)
+    path = tiny_shards().write(tmp_path)
     whole = inventory.load(tiny_llama().write(tmp_path / "whole.gguf"))
     found = inventory.load(path)
 
@@ -68,7 +39,7 @@ def test_shards_are_found_beside_a_link_to_the_first(tmp_path: Path) -> None:
     blobs, links = tmp_path / "blobs", tmp_path / "links"
     blobs.mkdir()
     links.mkdir()
-    shards().write(blobs)
+    tiny_shards().write(blobs)
     for blob in list(blobs.iterdir()):
         hashed = blob.rename(blobs / f"{hash(blob.name):x}")
         (links / blob.name).symlink_to(hashed)
@@ -145,7 +116,7 @@ BROKEN: dict[str, tuple[Callable[[ShardSet], object], str, str, str, str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_set_that_does_not_fit_together_names_the_shard_or_key(name: str, tmp_path: Path) -> None:
     change, code, subject, expected, found = BROKEN[name]
-    made = shards()
+    made = tiny_shards()
     change(made)
     with pytest.raises(ModelFileError) as caught:
         inventory.load(made.write(tmp_path))
@@ -155,14 +126,14 @@ def test_a_set_that_does_not_fit_together_names_the_shard_or_key(name: str, tmp_
 
 
 def test_an_error_in_a_later_shard_names_that_shard(tmp_path: Path) -> None:
-    made = shards()
+    made = tiny_shards()
     made.writers[2].cut = 1
     with pytest.raises(ModelFileError, match=r"m-00003-of-00003\.gguf"):
         inventory.load(made.write(tmp_path))
 
 
 def test_pointing_at_a_later_shard_names_the_first(tmp_path: Path) -> None:
-    shards().write(tmp_path)
+    tiny_shards().write(tmp_path)
     with pytest.raises(ModelFileError) as caught:
         inventory.load(tmp_path / "m-00002-of-00003.gguf")
     assert (caught.value.code, caught.value.expected) == ("split_first", "m-00001-of-00003.gguf")
@@ -170,7 +141,7 @@ def test_pointing_at_a_later_shard_names_the_first(tmp_path: Path) -> None:
 
 
 def test_a_renamed_shard_says_what_it_must_be_called(tmp_path: Path) -> None:
-    made = shards()
+    made = tiny_shards()
     with pytest.raises(ModelFileError) as caught:
         inventory.load(made.writers[0].write(tmp_path / "model.gguf"))
     assert (caught.value.code, caught.value.subject) == ("split_name", "model.gguf")
@@ -230,7 +201,7 @@ def test_tensors_that_share_bytes_are_reported_and_legal() -> None:
 
 
 def test_tensors_of_different_shards_never_alias(tmp_path: Path) -> None:
-    found = inventory.load(shards().write(tmp_path))
+    found = inventory.load(tiny_shards().write(tmp_path))
     assert found.aliased == []
 
 

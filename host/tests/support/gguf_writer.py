@@ -197,3 +197,31 @@ def tiny_tensors() -> Iterable[Tensor]:
         yield Tensor(at + "ffn_up.weight", (WIDTH, HIDDEN), TYPE_Q8_0)
         yield Tensor(at + "ffn_down.weight", (HIDDEN, WIDTH), TYPE_Q8_0)
     yield Tensor("output_norm.weight", (WIDTH,))
+
+
+@dataclass
+class ShardSet:
+    """The tiny model in three shards; a test changes what it likes before it is written."""
+
+    writers: list[GgufWriter] = field(default_factory=list)
+    skip: set[int] = field(default_factory=set)
+
+    def write(self, folder: Path) -> Path:
+        for index, writer in enumerate(self.writers):
+            if index not in self.skip:
+                writer.write(folder / f"m-{index + 1:05d}-of-{len(self.writers):05d}.gguf")
+        return folder / f"m-00001-of-{len(self.writers):05d}.gguf"
+
+
+def tiny_shards() -> ShardSet:
+    whole = tiny_llama()
+    tensors = whole.tensors
+    parts = [tensors[:5], tensors[5:14], tensors[14:]]
+    made = ShardSet()
+    for index, part in enumerate(parts):
+        writer = whole if index == 0 else GgufWriter()
+        writer.number("split.no", U16, index).number("split.count", U16, 3)
+        writer.number("split.tensors.count", I32, len(tensors))
+        writer.tensors = part
+        made.writers.append(writer)
+    return made
