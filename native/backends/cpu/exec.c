@@ -190,13 +190,14 @@ static void product(cpu_worker *w, const cpu_node *n)
             continue;
         }
         int64_t o0 = (item - first) * grain, o1 = o0 + grain < m->n_out ? o0 + grain : m->n_out;
-        float *dst = cpu_row(n->out[i], 0) + o0;
+        float *dst = cpu_row(n->out[i], 0); /* mm_run counts outputs from 0, wherever the grain begins */
         mm_run(be->mm, m, form[i], x, x_stride, prepared_of(&p, form[i]), rows, o0, o1, dst, n->out[i].stride, n->store,
                scratch);
         if (n->gated) {
             float *up = cpu_own(w, NEED_OWN_GATE);
-            mm_run(be->mm, &n->w[1]->m, form[1], x, x_stride, prepared_of(&p, form[1]), rows, o0, o1, up, o1 - o0,
+            mm_run(be->mm, &n->w[1]->m, form[1], x, x_stride, prepared_of(&p, form[1]), rows, o0, o1, up - o0, o1 - o0,
                    MM_STORE_SET, scratch);
+            dst += o0;
             for (int32_t r = 0; r < rows; r++, dst += n->out[i].stride, up += o1 - o0)
                 be->k->swiglu(dst, dst, up, o1 - o0);
         }
