@@ -1,0 +1,7 @@
+"""Settings for every room's tests."""
+
+from hypothesis import settings
+
+# How long an example takes says nothing on a shared machine.
+settings.register_profile("ds4", deadline=None)
+settings.load_profile("ds4")
