@@ -449,6 +449,26 @@ static void a_session_that_cannot_be_is_refused_by_field(void)
     rig_close(&r);
 }
 
+static void the_null_backend_runs_the_same_rows_and_draws_by_position(void)
+{
+    ds4_session_desc desc = rig_desc();
+    ds4_result result;
+    int64_t first, second;
+    rig r;
+
+    desc.backend = DS4_BACKEND_NULL;
+    r = rig_open(tiny_default(), desc);
+    for (int i = 0; i < 5; i++)
+        r.rows[i] = (ds4_row){2, i, 9, 0, i == 4 ? DS4_ROW_OUTPUT : 0, 0};
+    REQUIRE(!ds4_submit(r.session, r.batch, 5, &first, &r.err), "%s", r.err.message);
+    r.rows[0] = (ds4_row){2, 5, -1, 4, DS4_ROW_OUTPUT, 0};
+    REQUIRE(!ds4_submit(r.session, r.batch, 1, &second, &r.err), "%s", r.err.message);
+    REQUIRE(!ds4_wait(r.session, first, &result, &r.err) && result.tokens[0] == 4, "%d", result.tokens[0]);
+    REQUIRE(!ds4_wait(r.session, second, &result, &r.err) && result.tokens[0] == 5, "%d", result.tokens[0]);
+    CHECK(ds4_bank_length(r.session, 2) == 6, "%d", ds4_bank_length(r.session, 2));
+    rig_close(&r);
+}
+
 static void the_layout_table_says_what_the_compiler_did(void)
 {
     char line[64];
@@ -476,5 +496,6 @@ int main(void)
     RUN(a_row_past_the_context_is_a_context_error);
     RUN(an_open_ticket_keeps_its_bank_and_only_its_bank);
     RUN(a_session_that_cannot_be_is_refused_by_field);
+    RUN(the_null_backend_runs_the_same_rows_and_draws_by_position);
     CHECK_DONE();
 }
