@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from ds4.core.metadata import Metadata
-from ds4.core.template_origin import Request, SpecialTexts, mark_literals, mark_text
+from ds4.core.template_origin import Request, SpecialTexts, mark_literals, mark_text, overlay
 from ds4.core.template_sandbox import Budget, Sandbox, dumps
 from ds4.core.tokenizer import Segment, Tokenizer
 from ds4.errors import TemplateError
@@ -130,12 +130,13 @@ class ChatTemplate:
         request = Request(self._specials, values)
         if not request.suspects:
             return [Segment(prompt, True)]
-        segments: list[Segment] | None = None
-        if not request.exhausted:
-            segments = self._by_placeholders(request, values, prompt, budget)
-        if segments is None:
-            segments = self._by_marks(request, values, prompt, budget)
-        return request.cautious(prompt) if segments is None else segments
+        segments = None if request.exhausted else self._by_placeholders(request, values, prompt, budget)
+        if segments is not None and not self._specials.inside(segments):
+            return segments
+        marked = self._by_marks(request, values, prompt, budget)
+        if segments is None or marked is None:
+            return segments or marked or request.cautious(prompt)
+        return overlay(segments, marked)
 
     def _budget(self) -> Budget:
         return Budget(self._seconds, self._characters)

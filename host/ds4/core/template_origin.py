@@ -1,21 +1,20 @@
 """Which characters of a rendered prompt come from the template, and which from the request.
 
 The aim: a special token that a user, a tool or a client wrote is tokenised as the text it is, whatever the template
-does with it, while what the template itself writes keeps its meaning. Three ways, the first that can be proven is
-taken.
+does with it, while what the template itself writes keeps its meaning. Proofs, the cheapest first:
 
 1. Placeholders. The template is rendered twice: once with the request's true strings, which is the prompt; once with
-every
-   string that could hold or complete a special token replaced by a short placeholder between two noncharacters (white
-   space around it stays outside, so that `trim` and `strip` do the same to both). If putting the strings back yields
-   the prompt, the placeholders show where the request's text stands in it.
-2. Marks. A template that looks into such a string (`'</think>' in content`) takes another path over a placeholder,
-and the
-   two prompts differ. Then it is rendered with the true strings once more, with the special tokens in its own printed
-   literals replaced by marks. If replacing the marks yields the prompt, marks are the template's, all else is text.
-3. Caution. Otherwise, and for what 2 leaves unmarked, a special token in the prompt counts as one only if no string
-of the
-   request contains it, is part of it, or could supply one end of it.
+   every string that could hold or complete a special token replaced by a short placeholder between two noncharacters
+   (white space around it stays outside, so that `trim` and `strip` do the same to both). If putting the strings back
+   yields the prompt, the placeholders show where the request's text stands in it.
+2. Marks. A template that looks into such a string (`'</think>' in content`) takes another path over a placeholder:
+then
+   the two prompts differ, or the template wrote what seems the request's. So where 1 fails, or leaves a special token
+   in the request's text, the template is rendered with the true strings once more, with the special tokens in its own
+   printed literals replaced by marks. If replacing the marks yields the prompt, they are the template's.
+3. Caution. Where neither can be proven, a special token in the prompt counts as one only if no such string of the
+request
+   has any of its punctuation or its word. Structure may be lost here; safety is not.
 
 Strings that hold no character of any special token's punctuation and are no part of one are left as they are: nothing
 can become a special token by them. So are role names, from which templates build `<|user|>` and the like.
@@ -54,6 +53,21 @@ def merge(segments: Iterable[Segment]) -> list[Segment]:
     return out
 
 
+def overlay(base: list[Segment], proven: list[Segment]) -> list[Segment]:
+    """Two readings of one prompt joined: special is what either says is."""
+    out: list[Segment] = []
+    i = j = a = b = 0  # base[i] from a on, proven[j] from b on
+    while i < len(base) and j < len(proven):
+        size = min(len(base[i].text) - a, len(proven[j].text) - b)
+        out.append(Segment(base[i].text[a : a + size], base[i].special or proven[j].special))
+        a, b = a + size, b + size
+        if a == len(base[i].text):
+            i, a = i + 1, 0
+        if b == len(proven[j].text):
+            j, b = j + 1, 0
+    return merge(out)
+
+
 class SpecialTexts:
     """The special tokens' texts of one vocabulary, with the questions asked of them."""
 
@@ -66,6 +80,10 @@ class SpecialTexts:
                 telling.update(text)
         self._telling = re.compile("[" + re.escape("".join(sorted(telling))) + "]") if telling else None
         self._joined = "\n\ufdef\n".join(self.texts)
+        # Of each text: its telling characters, and the words between them.
+        self._signs = {text: telling.intersection(text) for text in self.texts}
+        split = self._telling.split if self._telling else str.split
+        self._words = {text: [word for word in split(text) if word] for text in self.texts}
 
     def harmless(self, text: str) -> bool:
         """Whether no special token can come about by this text, alone or beside others."""
@@ -73,11 +91,16 @@ class SpecialTexts:
             return True
         return self._telling.search(text) is None and text not in self._joined
 
+    def inside(self, segments: Iterable[Segment]) -> bool:
+        """Whether text of the request spells a special token."""
+        pattern = self.pattern
+        return pattern is not None and any(not s.special and pattern.search(s.text) for s in segments)
+
     def supplied_by(self, special: str, text: str) -> bool:
-        """Whether `text` holds `special`, is part of it, or could complete it on one side."""
-        if special in text or text in special:
+        """Whether `text`, cut and joined in some way, could give `special` or a part of it that tells."""
+        if text in special or not self._signs[special].isdisjoint(text):
             return True
-        return any(text.endswith(special[:k]) or text.startswith(special[k:]) for k in range(1, len(special)))
+        return any(word in text for word in self._words[special])
 
 
 class Request:

@@ -242,8 +242,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
             name = getattr(obj, "__name__", "")
-            if name == "replace":
-                return self._replace(owner, *args, **kwargs)
+            if name == "replace":  # kwargs: only the loop's variables, which jinja2 passes to every call
+                return self._replace(owner, *args)
             if name == "join" and len(args) == 1:
                 return self._join(args[0], owner)
         return super().call(context, obj, *args, **kwargs)

@@ -35,8 +35,10 @@ def test_each_family_cuts_as_its_publisher_does(name: str, text: str, pieces: li
     assert cut(name, text) == pieces
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+ROWS = {name: TABLE[name].build() for name in TABLE}
+
+
+@given(st.sampled_from(sorted(ROWS)), st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_no_row_loses_a_byte(name: str, text: str) -> None:
-    pieces = TABLE[name].build().pre_tokenize_str(text)
+    pieces = ROWS[name].pre_tokenize_str(text)
     assert bytes(BYTES[character] for piece, _ in pieces for character in piece) == text.encode()
