@@ -34,9 +34,14 @@ class Exit(IntEnum):
 
 EPILOG = """\
 Exit codes:
-  0 done        1 failed while running     2 flag, variable or configuration file
-  3 bad model file          4 model not supported         5 prompt longer than the context
-  130 interrupted (Ctrl-C)  141 output's reader went away
+  0    done
+  1    failed while running
+  2    a flag, variable or configuration file that cannot be used
+  3    a model file that is none, or damaged
+  4    a model that this build does not support
+  5    a prompt longer than the context
+  130  interrupted (Ctrl-C)
+  141  the reader of the output went away
 """
 
 _ENGINE = {

@@ -54,4 +54,4 @@ def _default(option: Option[Any]) -> str:
         return ""
     if option.default is True:
         return f"on; {option.negation} turns it off"
-    return str(option.default)
+    return ",".join(map(str, option.default)) if isinstance(option.default, tuple) else str(option.default)

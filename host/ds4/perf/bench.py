@@ -90,13 +90,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(settings: Settings) -> int:
-    file = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
     # Options that a configuration file sets shape a mode; only a flag asks for one.
     asked = [o for o in _SWEEP_OPTIONS if settings.source(o).startswith("-")]
     other = [o for o in _QUICK_OPTIONS if settings.source(o).startswith("-")]
     if asked and other:
         names = f"{settings.source(asked[0])} and {settings.source(other[0])}"
         raise SettingsError("the sweep and the quick measure do not go together", subject=names)
+    file = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
     return _sweep(settings, file) if asked else _quick(settings, file)
 
 

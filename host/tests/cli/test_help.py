@@ -21,10 +21,6 @@ def test_the_help_of_ds4_models(snapshot: SnapshotAssertion) -> None:
     assert render(full(MODELS_PROGRAM), 100) == snapshot
 
 
-def test_the_help_of_ds4_bench(snapshot: SnapshotAssertion) -> None:
-    assert render(full(bench.PROGRAM), 100) == snapshot
-
-
 def test_no_line_of_a_help_is_wider_than_asked() -> None:
     for program in (PROGRAM, MODELS_PROGRAM, bench.PROGRAM):
         for width in (72, 80, 100):
