@@ -7,6 +7,7 @@ opens the model and then runs the engine loop; the main thread runs HTTP; neithe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -14,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
@@ -102,9 +103,9 @@ class EngineThread(threading.Thread):
                 self.engine.fail_all(error)
         self._call(self._server.engine_ended)
 
-    def _call(self, callback: object) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(callback)  # type: ignore[arg-type]
+    def _call(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(callback)
 
     def _serve(self) -> None:
         began = time.monotonic()
@@ -251,6 +252,7 @@ def serve(settings: Settings) -> int:
         log_config=None,
         access_log=settings[args.ACCESS_LOG],
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=IDLE_CONNECTION_SECONDS,
         timeout_graceful_shutdown=int(settings[args.DRAIN]),
     )
