@@ -71,7 +71,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/health", Health(service))
     app.add_route("/metrics", MetricsPage(service))
     app.add_route("/v1/models", Models(service))
-    app.add_route("/v1/models/{name}", Model(service))
+    app.add_route("/v1/models/{name:path}", Model(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))
     app.add_route("/tokenize", Tokenize(service))

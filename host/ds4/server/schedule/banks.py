@@ -53,10 +53,13 @@ class Placement:
 
 
 def shared_prefix(a: Seq[int], b: Seq[int]) -> int:
-    """Length of the longest common prefix, by halving: each comparison of slices runs in C."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
+    """Length of the longest common prefix. Slices are compared in C: growing ones up to the difference, then halves, so
+    that lists which differ early cost nothing, however long they are."""
+    low, end, step = 0, min(len(a), len(b)), 32
+    while a[low : (high := min(low + step, end))] == b[low:high]:
+        if high == end:
+            return end
+        low, step = high, step * 2
     while high - low > 1:
         middle = (low + high) // 2
         if a[low:middle] == b[low:middle]:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from ds4.server.schedule.admission import QueueLimits
+from ds4.server.schedule.banks import shared_prefix
 from ds4.server.schedule.scheduler import LONG_STEP, Scheduler
 from ds4.server.schedule.sequence import Sequence
 from hypothesis import given, settings
@@ -234,6 +235,13 @@ def test_who_waits_too_long_is_told_and_leaves_the_queue() -> None:
 def test_more_banks_than_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="each decodes one row"):
         Scheduler(8, 4)
+
+
+@given(st.lists(st.integers(0, 1), max_size=300), st.lists(st.integers(0, 1), max_size=300), st.integers(0, 300))
+def test_the_shared_prefix_is_as_long_as_counting_says(a: list[int], b: list[int], same: int) -> None:
+    b = a[:same] + b
+    counted = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    assert shared_prefix(a, b) == counted
 
 
 prompts = st.lists(st.integers(0, 5), min_size=1, max_size=40)
