@@ -26,7 +26,7 @@ int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d layers", f->h->n_layer);
     f->token_embd = weight(f, &model->token_embd, &failed);
     f->output_norm = weight(f, &model->output_norm, &failed);
-    f->output = model->output.data == model->token_embd.data ? f->token_embd : weight(f, &model->output, &failed);
+    f->output = model_tied(model) ? f->token_embd : weight(f, &model->output, &failed);
     for (int32_t i = 0; i < f->h->n_layer; i++) {
         const model_layer *from = &model->layers[i];
         forward_layer *to = &f->layers[i];

@@ -41,6 +41,12 @@ struct ds4_model {
     uint64_t fingerprint;     /* of hparams and slots: whose snapshots are these? */
 };
 
+/* The head is the embedding, be it that the plan has no head or that its head lies on the embedding's bytes. */
+static inline int model_tied(const ds4_model *m)
+{
+    return m->output.data == m->token_embd.data && m->output.type == m->token_embd.type;
+}
+
 /* plan.c: the checks that need no file, and the dims that a role must have ("[cols, rows]", rows 1 for a vector). */
 int32_t plan_check(const ds4_model_desc *desc, ds4_error *err);
 void plan_role_shape(const ds4_hparams *h, int32_t role, int64_t *cols, int64_t *rows);
