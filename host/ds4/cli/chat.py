@@ -191,7 +191,7 @@ def converse(settings: Settings, path: Path) -> int:
         if is_terminal():
             reader = TerminalReader(default_path())
         else:
-            reader = PlainReader(sys.stdin, sys.stdout if sys.stdin.isatty() else None)
+            reader = PlainReader(sys.stdin, sys.stderr if sys.stdin.isatty() else None)
         if not settings[QUIET] and (reader.interactive or settings[INTERACTIVE]):
             about = f"{_title(model)}, context {chat.context}, {model.threads} threads"
             took = f"loaded in {time.monotonic() - began:.1f} s"

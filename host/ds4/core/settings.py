@@ -298,12 +298,24 @@ def _read_toml(program: Program, given: Path | None, env: Mapping[str, str]) -> 
         raise SettingsError(
             "is the name of a table", subject=f"{file}: {program.table}", expected="a table", found=repr(mine)
         )
-    for key, value in data.items():
-        if key not in TABLES:
-            found[_known_key(key, shared, f"{file}", own)] = (value, str(file), file.parent)
-    for key, value in mine.items():
-        where = f"{file} [{program.table}]"
-        found[_known_key(key, [*own, *shared], where, ())] = (value, where, file.parent)
+    where = str(file)
+    top = {key: value for key, value in data.items() if key not in TABLES}
+    for name, value in _keys(top, shared, where, own).items():
+        found[name] = (value, where, file.parent)
+    where = f"{file} [{program.table}]"
+    for name, value in _keys(mine, [*own, *shared], where, ()).items():
+        found[name] = (value, where, file.parent)
+    return found
+
+
+def _keys(table: Mapping[str, object], known: Sequence[str], where: str, elsewhere: Sequence[str]) -> dict[str, object]:
+    """The table by option name. A key that is unknown, or there in both spellings, is an error."""
+    found: dict[str, object] = {}
+    for key, value in table.items():
+        name = _known_key(key, known, where, elsewhere)
+        if name in found:
+            raise SettingsError(f"{name} stands there twice, with dashes and with underscores", subject=where)
+        found[name] = value
     return found
 
 

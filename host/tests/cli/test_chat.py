@@ -148,6 +148,17 @@ def test_messages_go_to_the_history_that_only_the_owner_reads(chat: PseudoTermin
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_dumb_terminal_gets_plain_lines(model: Path) -> None:
+    command = [sys.executable, "-m", FAKE, "-n", "3", "-m", str(model)]
+    with PseudoTerminal(command, environment(model.parent), model.parent, term="dumb") as chat:
+        chat.wait_for("ds4>")
+        chat.send("abc\n")
+        assert "\x1b" not in chat.wait_for("generated 3 tok")
+        chat.wait_for("ds4>")
+        chat.send(CTRL_D)
+        assert chat.end() == 0
+
+
 def test_a_pipe_is_a_prompt_and_figures_go_to_stderr(model: Path) -> None:
     done = run(FAKE, "-m", str(model), "-n", "5", "--temp", "0", home=model.parent, input="abc\n")
     assert done.returncode == 0, done.stderr
@@ -159,13 +170,11 @@ def test_a_pipe_is_a_prompt_and_figures_go_to_stderr(model: Path) -> None:
 
 def test_a_prompt_file_is_taken_as_it_is(model: Path) -> None:
     (model.parent / "prompt").write_text("abc")
-    from_file = run(FAKE, "-m", str(model), "-n", "5", "--prompt-file", "prompt", home=model.parent)
-    from_stdin = run(FAKE, "-m", str(model), "-n", "5", "--prompt-file", "-", home=model.parent, input="abc")
-    assert (
-        from_file.stdout
-        == from_stdin.stdout
-        == run(FAKE, "-m", str(model), "-n5", "-p", "abc", home=model.parent).stdout
-    )
+    argv = ("-m", str(model), "-n", "5", "--temp", "0")
+    from_file = run(FAKE, *argv, "--prompt-file", "prompt", home=model.parent)
+    from_stdin = run(FAKE, *argv, "--prompt-file", "-", home=model.parent, input="abc")
+    given = run(FAKE, *argv, "-p", "abc", home=model.parent)
+    assert from_file.stdout == from_stdin.stdout == given.stdout != ""
 
 
 def test_an_interactive_pipe_chats_line_by_line(model: Path) -> None:

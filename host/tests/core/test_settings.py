@@ -123,6 +123,8 @@ def test_underscores_do_for_dashes_in_toml(home: Path) -> None:
     (home / "ds4" / "config.toml").write_text("top_k = 3\n[server]\nallow_host = ['a', 'b']\n")
     settings = run(home=home)
     assert (settings[options.TOP_K], settings[NAMES]) == (3, ("a", "b"))
+    (home / "ds4" / "config.toml").write_text("top_k = 3\ntop-k = 4\n")
+    assert "top-k stands there twice" in refusal(home=home)
 
 
 def test_an_action_of_one_run_cannot_be_configured(home: Path) -> None:

@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\][^\x07]*\x07")
 class PseudoTerminal:
     """Starts argv with a terminal of 100 columns as its standard streams. A context manager."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path, term: str = "xterm") -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self._process = subprocess.Popen(
@@ -30,7 +30,7 @@ class PseudoTerminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            env={**env, "TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1"},
             cwd=folder,
             start_new_session=True,
             # Its controlling terminal, so that Ctrl-C becomes SIGINT there.
