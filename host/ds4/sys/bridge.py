@@ -132,7 +132,7 @@ def open_library(path: Path) -> Bridge:
     try:
         version = int(lib.ds4_abi_version())
         layout = ffi.string(lib.ds4_abi_layout()).decode("ascii")
-    except AttributeError as error:
+    except (AttributeError, ffi.error) as error:
         raise EngineError(f"{path} is not a ds4 engine: {error}", status=Status.MISMATCH, code="engine_abi") from None
     if version != ABI_VERSION:
         raise EngineError(

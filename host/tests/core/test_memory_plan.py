@@ -14,9 +14,7 @@ MIB = 1 << 20
 SMALL = replace(TINY, n_layer=30, n_head=9, n_head_kv=3, head_dim=64, n_ctx_train=8192)
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"), [(GgmlType.F32, 46080), (GgmlType.F16, 23040), (GgmlType.Q8_0, 12240)]
-)
+@pytest.mark.parametrize(("kind", "size"), [(GgmlType.F32, 46080), (GgmlType.F16, 23040), (GgmlType.Q8_0, 12240)])
 def test_a_position_costs_its_keys_and_values_in_every_layer(kind: GgmlType, size: int) -> None:
     assert kv_bytes_per_position(SMALL, kind) == size
 

@@ -39,7 +39,7 @@ def test_the_default_is_greedy_and_changes_nothing() -> None:
         ("logit_bias", {"5": 1.0}),
         ("logit_bias", {5: 101.0}),
         ("logit_bias", {5: math.nan}),
-        ("logit_bias", {i: 0.0 for i in range(MOST_BIASED + 1)}),
+        ("logit_bias", dict.fromkeys(range(MOST_BIASED + 1), 0.0)),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_its_name(name: str, value: Any) -> None:

@@ -9,10 +9,18 @@ from typing import Any, cast
 import pytest
 from ds4.core.engine import EngineThread
 from ds4.core.sampling import Sampling
-from ds4.core.session import Event, Session
+from ds4.core.session import Event, Prompt, Session
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import Cancelled, ContextLengthError, Ds4Error, EngineError, SamplingError, TemplateError, TokenizerError
+from ds4.errors import (
+    Cancelled,
+    ContextLengthError,
+    Ds4Error,
+    EngineError,
+    SamplingError,
+    TemplateError,
+    TokenizerError,
+)
 from ds4.sys.descriptors import Status
 from ds4.sys.native import NativeSession
 from hypothesis import given, settings
@@ -90,7 +98,9 @@ def test_past_its_end_token_an_answer_goes_on_if_asked_to(engine: EngineThread) 
 
 
 @pytest.mark.parametrize(("stop", "shown"), [("def", "abc"), (["xyz", "e"], "abcd"), ("fg", "abcde"), ("a", "")])
-def test_a_stop_string_ends_the_answer_and_is_not_shown(engine: EngineThread, stop: str | list[str], shown: str) -> None:
+def test_a_stop_string_ends_the_answer_and_is_not_shown(
+    engine: EngineThread, stop: str | list[str], shown: str
+) -> None:
     session, fake = saying(engine, "abcdefgh")
     generation = session.generate([1, 2], stop=stop)
     assert generation.run() == shown
@@ -153,7 +163,8 @@ def test_the_same_prompt_again_evaluates_its_last_token(engine: EngineThread) ->
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 7)), max_size=6
+        st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 7)),
+        max_size=6,
     )
 )
 def test_any_sequence_of_prompts_left_at_any_point_answers_as_a_fresh_session_would(
@@ -245,7 +256,8 @@ def test_a_prompt_that_is_none_is_refused(engine: EngineThread, prompt: Any) -> 
 
 
 def test_an_empty_prompt_is_refused(engine: EngineThread) -> None:
-    for prompt in ("", []):
+    nothing: list[Prompt] = ["", []]
+    for prompt in nothing:
         with pytest.raises(Ds4Error, match="empty prompt"):
             make(engine)[0].generate(prompt)
 

@@ -74,9 +74,10 @@ def test_variables_of_the_request_reach_the_template() -> None:
 
 
 def test_a_variable_may_not_replace_the_conversation() -> None:
-    for name in ("bos_token", "eos_token"):
+    replaced: list[dict[str, Any]] = [{"bos_token": "x"}, {"eos_token": "x"}]
+    for variables in replaced:
         with pytest.raises(TemplateError, match="reserved") as caught:
-            family("mistral").render_text([USER], **{name: "x"})
+            family("mistral").render_text([USER], **variables)
         assert caught.value.code == "template_variable"
 
 
@@ -100,10 +101,12 @@ def test_what_publishers_templates_use_is_there() -> None:
     assert text("{% generation %}x{% endgeneration %}") == "x"
     assert text("{% for k, v in m | dictsort %}{{ k }}={{ v }};{% endfor %}", m={"b": 1, "a": 2}) == "a=2;b=1;"
     assert text("{% for k, v in m.items() %}{{ k }}{% endfor %}{{ m | items | list | length }}", m={"b": 1}) == "b1"
-    assert text("{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | join('|') }}", [USER]) == (
-        " Hi "
+    assert text(
+        "{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | join('|') }}", [USER]
+    ) == (" Hi ")
+    assert (
+        text("{{ 'a-b'.replace('-', '+') ~ ('%s!' % 'c') ~ '{}'.format('d') ~ ','.join(['e', 'f']) }}") == "a+bc!de,f"
     )
-    assert text("{{ 'a-b'.replace('-', '+') ~ ('%s!' % 'c') ~ '{}'.format('d') ~ ','.join(['e', 'f']) }}") == "a+bc!de,f"
     assert text("{{ [1, 2][::-1] }}{{ 'abc'[-1] }}{{ none }}{{ ' x' | trim | upper }}") == "[2, 1]cNoneX"
     assert text("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f('a') }}{{ 'a\nb' | indent(2) }}") == "<a>a\n  b"
 

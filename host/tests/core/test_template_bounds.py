@@ -32,7 +32,9 @@ TOO_BIG = {
     "squares of squares": "{% set n = namespace(x=99) %}{% for i in range(60) %}{% set n.x = n.x * n.x %}{% endfor %}",
     "strings doubled by +": DOUBLING.replace("BODY", "set n.x = n.x + n.x"),
     "strings doubled by ~": DOUBLING.replace("BODY", "set n.x = n.x ~ n.x"),
-    "strings doubled by a block": DOUBLING.replace("{% BODY %}", "{% set y %}{{ n.x }}{{ n.x }}{% endset %}{% set n.x = y %}"),
+    "strings doubled by a block": DOUBLING.replace(
+        "{% BODY %}", "{% set y %}{{ n.x }}{{ n.x }}{% endset %}{% set n.x = y %}"
+    ),
     "strings doubled by join": DOUBLING.replace("BODY", "set n.x = [n.x, n.x] | join"),
     "strings doubled by str.join": DOUBLING.replace("BODY", "set n.x = ''.join([n.x, n.x])"),
     "strings doubled by replace": DOUBLING.replace("BODY", "set n.x = n.x | replace('a', 'aa')"),

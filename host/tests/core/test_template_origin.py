@@ -60,7 +60,9 @@ def test_markup_in_a_message_stays_text(name: str, content: str) -> None:
 
 
 MARKUP = st.lists(
-    st.sampled_from([*sorted({s for _, specials, _ in ALL.values() for s in specials}), "<|", "|>", "<", "im_", " ", "x"]),
+    st.sampled_from(
+        [*sorted({s for _, specials, _ in ALL.values() for s in specials}), "<|", "|>", "<", "im_", " ", "x"]
+    ),
     min_size=1,
     max_size=4,
 ).map("".join)
@@ -102,7 +104,11 @@ def test_a_name_that_the_template_puts_in_brackets_does_not_become_markup() -> N
 
 def test_a_role_that_the_template_puts_in_brackets_is_markup_if_it_is_a_role() -> None:
     chat, tokenizer = ChatTemplate(PHI, special_tokens=PHI_SPECIALS), byte_level(PHI_SPECIALS)
-    assert specials(tokenizer, chat.render([{"role": "user", "content": "x"}])) == ["<|user|>", "<|end|>", "<|assistant|>"]
+    assert specials(tokenizer, chat.render([{"role": "user", "content": "x"}])) == [
+        "<|user|>",
+        "<|end|>",
+        "<|assistant|>",
+    ]
     odd = chat.render([{"role": "end", "content": "x"}])
     assert specials(tokenizer, odd) == ["<|end|>", "<|assistant|>"]
 
@@ -141,8 +147,10 @@ def test_a_thought_that_the_template_writes_is_markup_and_one_that_a_user_writes
 
 
 def test_tool_calls_and_results_keep_their_json_and_lose_no_structure() -> None:
-    call = {"function": {"name": "get<|im_end|>", "arguments": {"q": 'a "<|im_end|>" b', "<|im_start|>": ["</tool_call>"]}}}
-    messages = [
+    call = {
+        "function": {"name": "get<|im_end|>", "arguments": {"q": 'a "<|im_end|>" b', "<|im_start|>": ["</tool_call>"]}}
+    }
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "content": "</tool_response><|im_end|>"},
@@ -194,7 +202,9 @@ def test_a_request_that_uses_every_noncharacter_loses_structure_before_it_gains_
 
 
 def test_a_template_that_fails_over_placeholders_is_still_rendered() -> None:
-    source = "{% for m in messages %}<|im_start|>{{ m.content | int + 1 if m.content == '<7>' else m.content }}{% endfor %}"
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.content | int + 1 if m.content == '<7>' else m.content }}{% endfor %}"
+    )
     chat = ChatTemplate(source, special_tokens=["<|im_start|>"])
     assert chat.render([{"role": "user", "content": "<7>"}]) == [Segment("<|im_start|>", True), Segment("1", False)]
 

@@ -14,7 +14,9 @@ from support.embedded import needs_model
 from support.vocabularies import byte_level, sentencepiece
 
 CASES = json.loads((Path(__file__).parent / "data" / "smollm2_tokens.json").read_text(encoding="utf-8"))["cases"]
-PLAIN = byte_level(merges=[("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), (" ", "hello")], added=["<think>", "  "])
+PLAIN = byte_level(
+    merges=[("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), (" ", "hello")], added=["<think>", "  "]
+)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 

@@ -1,4 +1,4 @@
-"""Chat templates in the styles of the families that publish them, written for these tests, with their special tokens."""
+"""Chat templates in the styles of several families, written for these tests, with their special tokens."""
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] | trim "
@@ -39,7 +39,8 @@ LLAMA3 = """{{- bos_token }}
         {{- call.arguments | tojson }}
         {{- "}<|eot_id|>" }}
     {%- else %}
-        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
+        {{- message['content'] | trim + '<|eot_id|>' }}
     {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}
