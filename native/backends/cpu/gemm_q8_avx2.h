@@ -16,6 +16,10 @@
 
 enum { PANEL_OUTS = 16, PANEL_BLOCKS = 24, GEMM_ROWS = 3 };
 
+/* An integer sum as it stands. Compilers know that integer additions can be reordered, and make of a running sum a tree
+ * of products that do not fit the registers. */
+#define KEEP_SUM(v) __asm__("" : "+x"(v))
+
 MM_INLINE __m256i load_i(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 
 MM_INLINE __m256i broadcast_16_bytes(const int8_t *p) {
@@ -128,6 +132,8 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
                     const __m256i p0 = _mm256_maddubs_epi16(u0, q), p1 = _mm256_maddubs_epi16(u1, q);
                     part[r][0] = i == 0 ? p0 : _mm256_add_epi16(part[r][0], p0);
                     part[r][1] = i == 0 ? p1 : _mm256_add_epi16(part[r][1], p1);
+                    KEEP_SUM(part[r][0]);
+                    KEEP_SUM(part[r][1]);
                 }
             }
             const int per = 8 / group / halves; /* parts of one sum */
@@ -174,6 +180,8 @@ MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const m
                 const __m256i p0 = _mm256_madd_epi16(w0, q), p1 = _mm256_madd_epi16(w1, q);
                 sum[r][0] = i == 0 ? p0 : _mm256_add_epi32(sum[r][0], p0);
                 sum[r][1] = i == 0 ? p1 : _mm256_add_epi32(sum[r][1], p1);
+                KEEP_SUM(sum[r][0]);
+                KEEP_SUM(sum[r][1]);
             }
         }
         const float *scales = (const float *)(const void *)(panel + 1024);
