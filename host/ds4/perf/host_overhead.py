@@ -100,7 +100,8 @@ def server(model: Path, threads: int, backend: Backend) -> Iterator[Server]:
     """A ds4-server on a free port, ready to serve, ended at exit."""
     command = [sys.executable, "-m", "ds4.server", "-m", str(model), "-t", str(threads), "--port", "0"]
     command += ["--backend", backend.name.lower(), "--max-seqs", "1", "-c", "8192", "--config", os.devnull]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    paths = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths})
     try:
         assert process.stderr is not None
         said = []
@@ -138,6 +139,11 @@ class NativeLoop:
             open_ticket, row = following, 0
         session.wait(open_ticket)
         return time.perf_counter() - began
+
+    @property
+    def length(self) -> int:
+        """Positions that the bank holds."""
+        return self._session.length(0)
 
     def close(self) -> None:
         self._session.close()

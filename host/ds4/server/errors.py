@@ -97,8 +97,12 @@ def from_error(error: Exception) -> ApiError:
             return error
         case ContextLengthError():
             return invalid(str(error), "messages", "context_length_exceeded")
-        case SamplingError() | TemplateError() | TokenizerError():
-            return invalid(str(error), error.subject, error.code)
+        case SamplingError():
+            return invalid(str(error), error.subject)
+        case TemplateError():
+            return invalid(f"The chat template refuses this conversation: {error}", "messages", error.code)
+        case TokenizerError():
+            return invalid(str(error), None, error.code)
         case Cancelled():
             return shed("stopping")
         case EngineError():

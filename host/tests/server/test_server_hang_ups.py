@@ -9,6 +9,7 @@ import struct
 import time
 from typing import Any
 
+import openai
 import pytest
 from ds4.server.limits import Limits
 from ds4.sys.descriptors import Status
@@ -195,6 +196,21 @@ def test_an_engine_that_fails_a_step_is_reported_and_serves_on() -> None:
         assert all(event["choices"][0]["finish_reason"] is None for event in events[:-1])
         live.wait_for(lambda: live.idle)
         assert live.post(COMPLETIONS, {"prompt": "abc", "max_tokens": 3})[1]["choices"][0]["text"] == "def"
+
+
+def test_the_official_sdk_raises_what_goes_wrong_in_a_stream() -> None:
+    with LiveServer() as live:
+        live.gate.close()
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{live.port}/v1", api_key="x", max_retries=0)
+        stream = client.chat.completions.create(
+            model="x", messages=[{"role": "user", "content": "hi"}], max_tokens=50, stream=True
+        )
+        live.gate.let(3)
+        live.wait_for(lambda: len(live.session.log) >= 5)
+        live.session.fail_next = error(Status.INTERNAL, "out of luck")
+        live.gate.release()
+        with pytest.raises(openai.APIError, match="out of luck"):
+            list(stream)
 
 
 def test_two_clients_get_their_own_words_while_sharing_steps() -> None:

@@ -8,7 +8,8 @@
 
 Two steps may be in flight. A decoding row of the second is chained: its token is "the output of row r of the step
 before", so the engine never waits for the host. When that output turns out to end the answer, the second step's row
-was in vain: nobody listens to it, and its bank is free once that step is back.
+was in vain: nobody listens to it, and its bank is free once that step is back. What it fed stays there, for it is true:
+the token that ended the answer, which the conversation's next turn repeats. Placement truncates to what is shared.
 """
 
 from __future__ import annotations
