@@ -28,6 +28,7 @@ from typing import Any
 
 from jinja2 import nodes
 
+from ds4.core.alternatives import longest_of
 from ds4.core.tokenizer import Segment
 
 ROLES = frozenset({"system", "user", "assistant", "tool", "developer", "function", "ipython"})
@@ -73,7 +74,7 @@ class SpecialTexts:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = sorted(set(filter(None, texts)), key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, self.texts))) if self.texts else None
+        self.pattern = longest_of(self.texts)
         telling = {c for text in self.texts for c in text if not (c.isalnum() or c.isspace() or c in "_-.,:/'\"")}
         for text in self.texts:
             if not telling.intersection(text):

@@ -11,10 +11,10 @@ general) release the GIL while they are tokenised.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 # One text is encoded on one core, the caller's: the engine's threads own the others. Read when `tokenizers` first
@@ -24,6 +24,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import tokenizers
 from tokenizers import models, normalizers
 
+from ds4.core.alternatives import longest_of
 from ds4.core.metadata import Metadata
 from ds4.core.output.utf8 import Utf8Stream
 from ds4.core.pretokenizers import TABLE
@@ -51,6 +52,7 @@ def byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = byte_alphabet()
+_MOST_CUTS = 200_000_000  # characters copied to find a SentencePiece vocabulary's merges; real ones need < 50 million
 _SPACE = "▁"  # SentencePiece's stand-in for a space
 
 
@@ -95,7 +97,7 @@ class Tokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
+        self.vocabulary = replace(vocabulary, merges=[], scores=[])  # what only the core below needs is megabytes
         self.n_vocab = len(vocabulary.tokens)
         self.bos_id, self.eos_id, self.unk_id = vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id
         self.stop_ids = vocabulary.stop_ids
@@ -103,8 +105,7 @@ class Tokenizer:
         unusual = [i for i, kind in enumerate(vocabulary.kinds) if kind != Kind.NORMAL]
         self.special_tokens = {vocabulary.tokens[i]: i for i in unusual if vocabulary.special(i)}
         self.control_ids = frozenset(i for i in unusual if vocabulary.kinds[i] == Kind.CONTROL)
-        markup = sorted(filter(None, self.special_tokens), key=len, reverse=True)
-        self._markup = re.compile("(" + "|".join(map(re.escape, markup)) + ")") if markup else None
+        self._markup = longest_of(self.special_tokens)
         self._cache: list[bytes | None] = [None] * self.n_vocab
         self._spm = vocabulary.model == "llama"
         self._core = _spm_core(vocabulary) if self._spm else _bpe_core(vocabulary)
@@ -178,13 +179,13 @@ class Tokenizer:
             if not special or self._markup is None:
                 current.append(text)
                 continue
-            for index, piece in enumerate(self._markup.split(text)):
-                if index % 2 == 0:
-                    current.append(piece)
-                else:
-                    close()
-                    runs.append(self.special_tokens[piece])
-                    after_special = True
+            end = 0
+            for match in self._markup.finditer(text):
+                current.append(text[end : match.start()])
+                close()
+                runs.append(self.special_tokens[match[0]])
+                after_special, end = True, match.end()
+            current.append(text[end:])
         close()
         return runs, texts
 
@@ -311,6 +312,9 @@ def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     if unknown is not None:
         ids[unknown] = vocabulary.unk_id or 0
     scores = vocabulary.scores
+    cuts = sum(len(text) ** 2 for text in ids)
+    if cuts > _MOST_CUTS:
+        raise TokenizerError("tokens too long to find their merges", subject="tokenizer.ggml.tokens")
     merges: list[tuple[float, int, int, tuple[str, str]]] = []
     for text, index in ids.items():
         if vocabulary.kinds[index] in (Kind.NORMAL, Kind.USER_DEFINED):

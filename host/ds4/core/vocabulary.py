@@ -6,6 +6,7 @@ size) or a TokenizerError (a vocabulary that contradicts itself).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
@@ -16,6 +17,7 @@ from ds4.errors import TokenizerError
 T = TypeVar("T")
 
 _K = "tokenizer.ggml."
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 class Kind(IntEnum):
@@ -88,6 +90,8 @@ class Vocabulary:
         spm = model == "llama"
         scores = _sized(md.floats(_K + "scores"), len(tokens), "scores") if spm else []
         merges = [] if spm else _merges(md.strings(_K + "merges"))
+        if spm:
+            _check_bytes(tokens, kinds)
         bos, eos, unk, pad = (
             _id(md, name, len(tokens))
             for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
@@ -134,6 +138,13 @@ def _sized(values: list[T], count: int, name: str) -> list[T]:
     if len(values) != count:
         raise TokenizerError("wrong length", subject=_K + name, expected=f"{count}, one per token", found=len(values))
     return values
+
+
+def _check_bytes(tokens: list[str], kinds: list[int]) -> None:
+    for index, kind in enumerate(kinds):
+        if kind == Kind.BYTE and _BYTE.fullmatch(tokens[index]) is None:
+            subject, found = f"{_K}tokens[{index}]", repr(tokens[index])[:40]
+            raise TokenizerError("not a byte token", subject=subject, expected="<0x00>..<0xFF>", found=found)
 
 
 def _merges(lines: list[str]) -> list[tuple[str, str]]:
