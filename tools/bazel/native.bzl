@@ -1,5 +1,11 @@
 """The native engine's targets, made of the one list in //native:sources.bzl."""
 
+# The sanitizers make the big kernels' optimisation take minutes.
+_OPTIMISATION = select({
+    "//tools/bazel:sanitize": ["-O1"],
+    "//conditions:default": [],
+})
+
 def native_engine(name, sources, headers):
     """A cc_library for each ISA group, and one named `name` over those that this processor family compiles.
 
@@ -16,7 +22,7 @@ def native_engine(name, sources, headers):
         native.cc_library(
             name = one,
             srcs = group["srcs"],
-            copts = sources["copts"] + group["copts"],
+            copts = sources["copts"] + group["copts"] + _OPTIMISATION,
             linkstatic = 1,
             tags = ["manual"],  # //... must not compile another processor's
             textual_hdrs = headers,
@@ -54,7 +60,7 @@ def native_tests(srcs, sources, headers, engine, data = [], env = {}):
             name = src.split("/")[-1][:-len(".c")],
             size = "medium",
             srcs = [src] + headers,
-            copts = sources["copts"],
+            copts = sources["copts"] + _OPTIMISATION,
             data = data,
             env = env,
             linkopts = sources["linkopts"],

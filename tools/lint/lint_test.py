@@ -22,7 +22,8 @@ def folders(names: list[str]) -> list[str]:
 
 
 def test_ruff_finds_nothing() -> None:
-    run([str(SITE / "bin" / "ruff"), "check", "--no-cache", "--config", "pyproject.toml", *folders(LINTED)])
+    options = ["--no-cache", "--output-format=concise", "--config=pyproject.toml"]
+    run([str(SITE / "bin" / "ruff"), "check", *options, *folders(LINTED)])
 
 
 def test_mypy_strict_finds_nothing(tmp_path: Path) -> None:
