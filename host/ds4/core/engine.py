@@ -102,7 +102,7 @@ class EngineThread:
 
     def _put(self, call: _Call) -> None:
         if os.getpid() != self._pid:
-            message = "the engine belongs to the process that opened it and does not survive a fork; open it after forking"
+            message = "the engine belongs to the process that opened it and does not survive a fork; open it afterwards"
             raise EngineError(message, status=Status.ARG, code="engine_forked")
         with self._closing:  # so that nothing is queued behind the end
             if self._closed:

@@ -48,7 +48,9 @@ class Session:
     def __len__(self) -> int:
         return len(self.ledger)
 
-    def encode(self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, **variables: Any) -> list[int]:
+    def encode(
+        self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, **variables: Any
+    ) -> list[int]:
         """Token ids of a prompt: plain text (special tokens in it are text; BOS is added by the model's habit), ids,
         or messages such as {"role": "user", "content": "..."} through the chat template.
 
@@ -61,7 +63,8 @@ class Session:
             if self.template is None:
                 raise TemplateError("the model file carries no chat template", code="template_missing")
             messages: list[Mapping[str, Any]] = [item for item in items if isinstance(item, Mapping)]
-            return self.tokenizer.encode_segments(self.template.render(messages, tools=tools, **variables))
+            segments = self.template.render(messages, tools=tools, **variables)
+            return self.tokenizer.with_bos(self.tokenizer.encode_segments(segments))
         ids: list[int] = []
         for item in items:
             if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < self.tokenizer.n_vocab:
