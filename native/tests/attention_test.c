@@ -109,7 +109,11 @@ static void open_rig(rig *r, const data *d, int32_t type, int32_t n_threads, con
     ops_end(&r->s, r->program);
 }
 
-static void close_rig(rig *r) { ops_close(&r->s); }
+static void close_rig(rig *r)
+{
+    r->s.ops->program_free(r->s.be, r->program);
+    ops_close(&r->s);
+}
 
 /* Runs n rows; out gets each row's result at [bank][position]. */
 static void attend(rig *r, int32_t n, const int32_t *banks, const int32_t *positions, float *out)

@@ -24,7 +24,7 @@ typedef struct ops_step {
 
 static ds4_error ops_err;
 
-static void ops_open(ops_step *s, ds4_backend *be)
+static inline void ops_open(ops_step *s, ds4_backend *be)
 {
     REQUIRE(be, "%s", ops_err.message);
     memset(s, 0, sizeof *s);
@@ -48,9 +48,9 @@ static inline void ops_open_cpu(ops_step *s, int32_t n_threads, int32_t numeric,
     ops_open(s, ds4_cpu_backend_create(&desc, &ops_err));
 }
 
-static void ops_close(ops_step *s) { s->ops->backend_free(s->be); }
+static inline void ops_close(ops_step *s) { s->ops->backend_free(s->be); }
 
-static ds4_mat ops_mat(ops_step *s, int32_t cols, ds4_rows rows)
+static inline ds4_mat ops_mat(ops_step *s, int32_t cols, ds4_rows rows)
 {
     /* An odd stride: nothing may take it for the number of columns. */
     ds4_mat m = {NULL, 64, cols, cols + 5, rows};
@@ -73,12 +73,12 @@ static inline void ops_get(ops_step *s, ds4_mat m, float *rows, int32_t n)
                             rows + (size_t)r * (size_t)m.cols, (size_t)m.cols * sizeof(float));
 }
 
-static ds4_program *ops_begin(ops_step *s) { return s->ops->program_begin(s->be, &s->in, OPS_ROWS, OPS_OUT); }
+static inline ds4_program *ops_begin(ops_step *s) { return s->ops->program_begin(s->be, &s->in, OPS_ROWS, OPS_OUT); }
 
 static inline void ops_end(ops_step *s, ds4_program *p) { REQUIRE(!s->ops->program_end(s->be, p, &ops_err), "%s", ops_err.message); }
 
 /* n rows of (bank, position), no outputs, tokens 0. */
-static void ops_rows(ops_step *s, int32_t n, const int32_t *banks, const int32_t *positions)
+static inline void ops_rows(ops_step *s, int32_t n, const int32_t *banks, const int32_t *positions)
 {
     const int32_t counts[4] = {n, 0, 0, 0};
     s->ops->buffer_write(s->be, s->in.counts, 0, counts, sizeof counts);
@@ -89,7 +89,7 @@ static void ops_rows(ops_step *s, int32_t n, const int32_t *banks, const int32_t
 /* n rows of one bank from a position on. */
 static inline void ops_rows_from(ops_step *s, int32_t n, int32_t bank, int32_t position)
 {
-    int32_t banks[OPS_ROWS], positions[OPS_ROWS];
+    int32_t banks[OPS_ROWS] = {0}, positions[OPS_ROWS] = {0};
     for (int32_t r = 0; r < n; r++) {
         banks[r] = bank;
         positions[r] = position + r;
