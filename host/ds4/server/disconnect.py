@@ -25,14 +25,18 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SCOPE_KEY = "ds4.connection"
 TRANSPORT_KEY = "ds4.transport"
+PUSH_KEY = "ds4.push"
 _LINGER_SECONDS = 2.0
 
 
 class Connection:
     """One request's client, as handlers see it: its body, and whether it is still there."""
 
-    def __init__(self, body: bytes, transport: asyncio.Transport | None) -> None:
+    def __init__(
+        self, body: bytes, transport: asyncio.Transport | None = None, push: Callable[[bytes], bool] | None = None
+    ) -> None:
         self.body = body
+        self.push = push  # writes to a streamed answer at once if it can; see ds4.server.protocol
         self.gone = False
         self._transport = transport
         self._callbacks: list[Callable[[], None]] = []
@@ -110,7 +114,7 @@ class Door:
                 return b"".join(pieces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        connection = Connection(body, scope.get(TRANSPORT_KEY))
+        connection = Connection(body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY))
         scope[SCOPE_KEY] = connection
         delivered = False
         over = asyncio.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,21 +65,29 @@ _OVERHEAD = 256  # bytes that a rendered event takes beside its text
 
 
 class Channel:
-    """Events of one request, in order, for one reader on the event loop. Only the loop's thread touches it."""
+    """Events of one request, in order, for one reader on the event loop. Only the loop's thread touches it.
 
-    __slots__ = ("_events", "_waiter", "backlog", "quiet_since")
+    shortcut: where a stream lets text go straight to its socket while its reader has nothing else to do. True means
+    that it went; then the reader, and the tasks and layers between it and the socket, need not wake for it.
+    """
+
+    __slots__ = ("_events", "_waiter", "backlog", "quiet_since", "shortcut")
 
     def __init__(self, now: float) -> None:
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
         self.backlog = 0  # bytes that are rendered or wait to be, and that the client has not taken
         self.quiet_since = now
+        self.shortcut: Callable[[Delta], bool] | None = None
 
     def put(self, event: Event) -> None:
-        self._events.append(event)
-        if type(event) is Delta:
-            self.backlog += len(event.text) + _OVERHEAD
         waiter = self._waiter
+        if type(event) is Delta:
+            # The reader waits and nothing is ahead of this event: it may overtake the reader, but no other event.
+            if self.shortcut is not None and waiter is not None and not waiter.done() and self.shortcut(event):
+                return
+            self.backlog += len(event.text) + _OVERHEAD
+        self._events.append(event)
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 

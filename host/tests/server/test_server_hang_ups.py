@@ -12,9 +12,10 @@ from typing import Any
 import openai
 import pytest
 from ds4.server.limits import Limits
+from ds4.server.protocol import Protocol
 from ds4.sys.descriptors import Status
 from support.fake_native import error
-from support.live_server import LiveServer, letters, read_answer, sse_data, text_of
+from support.live_server import LiveServer, chunks, letters, read_answer, sse_data, text_of
 
 COMPLETIONS = "/v1/completions"
 
@@ -223,3 +224,27 @@ def test_two_clients_get_their_own_words_while_sharing_steps() -> None:
             expected = "".join(chr(letters([0] * (i + 1 + k))) for k in range(200))
             assert text_of(list(sse_data(raw))) == expected
         live.wait_for(lambda: live.idle)
+
+
+def test_a_token_goes_to_its_socket_without_waking_the_streams_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[bool] = []
+    push = Protocol.push
+
+    def counted(self: Protocol, data: bytes) -> bool:
+        pushed.append(push(self, data))
+        return pushed[-1]
+
+    monkeypatch.setattr(Protocol, "push", counted)
+    with LiveServer() as live:
+        live.gate.close()
+        client = live.open(COMPLETIONS, {"prompt": "z" * 26, "max_tokens": 20, "stream": True})
+        raw = client.recv(4096)
+        for i in range(10):  # one token at a time, each read before the next is drawn
+            live.gate.let(1)
+            while raw.count(b'"text"') <= i:
+                raw += client.recv(4096)
+        assert pushed and all(pushed)
+        live.gate.release()
+        while b"[DONE]" not in raw:
+            raw += client.recv(4096)
+        assert text_of(list(sse_data(b"".join(chunks(raw.partition(b"\r\n\r\n")[2]))))) == "abcdefghijklmnopqrst"

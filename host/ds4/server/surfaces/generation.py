@@ -93,19 +93,28 @@ class Generating(ABC):
             resp.content_type = "text/event-stream; charset=utf-8"
             resp.set_header("cache-control", "no-cache")
             resp.set_header("x-accel-buffering", "no")
-            resp.stream = stream(engine, job, renderer)
+            resp.stream = stream(engine, job, renderer, connection)
         else:
             resp.content_type = "application/json"
             resp.data = await gather(engine, job, renderer)
 
 
-async def stream(engine: EngineLoop, job: Job, renderer: Renderer) -> AsyncIterator[bytes]:
+async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: Connection) -> AsyncIterator[bytes]:
     """The answer as SSE: everything that has come since the last write goes out in one."""
-    channel, clock = job.channel, asyncio.get_running_loop().time
+    channel, clock, push = job.channel, asyncio.get_running_loop().time, connection.push
     ends: list[Finished] = []
+
+    def shortcut(event: Delta) -> bool:
+        # Rendering log-probabilities moves a renderer on, so it must not be tried in vain.
+        if push is None or event.logprobs is not None or not push(renderer.delta(event)):
+            return False
+        channel.quiet_since = clock()
+        return True
+
     try:
         channel.quiet_since = clock()
         yield renderer.opening()
+        channel.shortcut = shortcut  # from here on the headers are out
         while True:
             parts = []
             for event in await channel.take():
@@ -130,6 +139,7 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer) -> AsyncItera
             channel.quiet_since = clock()
             yield b"".join(parts)
     finally:
+        channel.shortcut = None
         engine.done(job)
 
 
