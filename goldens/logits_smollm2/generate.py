@@ -1,4 +1,4 @@
-"""Writes logits.npz: transformers' fp32 logits of SmolLM2-135M-Instruct (Q4_1, dequantised) on the texts beside this file.
+"""Writes logits.npz: transformers' fp32 logits of SmolLM2-135M-Instruct (Q4_1, dequantised) on the texts here.
 
     pip install torch==2.13.0 transformers==5.24.0 gguf==0.19.0 tokenizers
     python goldens/logits_smollm2/generate.py SmolLM2-135M-Instruct.Q4_1.gguf
@@ -57,7 +57,8 @@ def main() -> None:
     texts = {n: (HERE / "texts" / f"{n}.txt").read_text(encoding="utf-8") for n in TEXTS if n != "long"}
     texts["long"] = "".join(texts.values())
 
-    columns = np.sort(np.random.default_rng(2026).choice(model.config.vocab_size, COLUMNS, replace=False)).astype(np.int32)
+    chosen = np.random.default_rng(2026).choice(model.config.vocab_size, COLUMNS, replace=False)
+    columns = np.sort(chosen).astype(np.int32)
     out: dict[str, np.ndarray] = {"columns": columns}
     for name, text in texts.items():
         ids = tok.encode(text, add_special_tokens=False).ids

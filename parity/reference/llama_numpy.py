@@ -70,7 +70,7 @@ class LlamaReference:
     def _norm(self, x: Array, weight: Array) -> Array:
         wide = x.astype(np.float64)
         scale = 1 / np.sqrt((wide * wide).mean(axis=1, keepdims=True) + self.eps)
-        return (wide * scale).astype(self.dtype) * weight
+        return np.asarray((wide * scale).astype(self.dtype) * weight)
 
     def _rope(self, x: Array) -> Array:
         """Rotates the pairs (2j, 2j+1) of every head by its position: GGUF's layout for this architecture.

@@ -20,6 +20,7 @@ from parity.reference.llama_numpy import LlamaReference
 
 Ids = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]
+Golden = divergence.Golden
 
 # llama.cpp at 0c1e57098 on the same file and texts: mean KL 3.15e-3, argmax 96.1 % (bench/peers/llama_cpp, kl).
 PEER_KL = 3.15e-3
@@ -42,7 +43,7 @@ def model(path: str) -> Iterator[NativeModel]:
 
 
 @pytest.fixture(scope="module")
-def golden() -> divergence.Golden:
+def golden() -> Golden:
     return divergence.load()
 
 
@@ -57,7 +58,7 @@ class Engine:
         """Logits of `ids` as one step, continuing a bank."""
         rows = [Row(bank, start + i, int(t), output=True, logits=True) for i, t in enumerate(ids)]
         result = self.session.wait(self.session.submit(rows))
-        return np.stack([np.frombuffer(result.logits(i), np.float32).copy() for i in range(len(rows))])
+        return np.stack([np.array(result.logits(i), np.float32) for i in range(len(rows))])
 
     def chunks(self, bank: int, ids: Ids, width: int) -> Logits:
         return np.concatenate([self.run(bank, ids[i : i + width], i) for i in range(0, len(ids), width)])
@@ -75,12 +76,19 @@ def engine(
     threads: int = 2,
 ) -> Engine:
     desc = SessionDesc(
-        backend=backend, numeric=numeric, kv_type=kv, n_banks=banks, n_ctx=ctx, max_rows=rows, max_out=rows, n_threads=threads
+        backend=backend,
+        numeric=numeric,
+        kv_type=kv,
+        n_banks=banks,
+        n_ctx=ctx,
+        max_rows=rows,
+        max_out=rows,
+        n_threads=threads,
     )
     return Engine(NativeSession(model, desc), model.hparams.n_vocab)
 
 
-def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(model: NativeModel, golden: divergence.Golden) -> None:
+def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(model: NativeModel, golden: Golden) -> None:
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F32)
     tally = divergence.Tally()
     for name in golden.texts:
@@ -94,7 +102,7 @@ def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(model: Native
     assert tally.worst_miss <= 2e-4  # the same argmax wherever the reference's two best are further apart
 
 
-def test_float_mode_agrees_with_transformers_at_positions_past_2000(model: NativeModel, golden: divergence.Golden) -> None:
+def test_float_mode_agrees_with_transformers_at_positions_past_2000(model: NativeModel, golden: Golden) -> None:
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F32)
     tally = divergence.Tally()
     tally.add(golden, "long", run.chunks(0, golden.ids("long"), 128))
@@ -103,7 +111,9 @@ def test_float_mode_agrees_with_transformers_at_positions_past_2000(model: Nativ
     assert tally.argmax == 1.0
 
 
-def test_float_mode_agrees_with_an_independent_forward_on_every_logit(model: NativeModel, path: str, golden: divergence.Golden) -> None:
+def test_float_mode_agrees_with_an_independent_forward_on_every_logit(
+    model: NativeModel, path: str, golden: Golden
+) -> None:
     ids = golden.ids("chat")[:200]
     want = LlamaReference(path).logits(ids)
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F32)
@@ -113,7 +123,7 @@ def test_float_mode_agrees_with_an_independent_forward_on_every_logit(model: Nat
     assert (got.argmax(axis=1) == want.argmax(axis=1)).all()
 
 
-def test_shipping_mode_diverges_less_than_the_peer(model: NativeModel, golden: divergence.Golden) -> None:
+def test_shipping_mode_diverges_less_than_the_peer(model: NativeModel, golden: Golden) -> None:
     run = engine(model, numeric=Numeric.SHIP, kv=GgmlType.F16)
     tally = divergence.Tally()
     for name in golden.texts:
@@ -126,7 +136,7 @@ def test_shipping_mode_diverges_less_than_the_peer(model: NativeModel, golden: d
     assert tally.argmax >= 0.96
 
 
-def test_shipping_mode_token_by_token_diverges_no_more_than_the_peer(model: NativeModel, golden: divergence.Golden) -> None:
+def test_shipping_mode_token_by_token_diverges_no_more_than_the_peer(model: NativeModel, golden: Golden) -> None:
     run = engine(model, numeric=Numeric.SHIP, kv=GgmlType.F16)
     tally = divergence.Tally()
     tally.add(golden, "chat", run.chunks(0, golden.ids("chat"), 1))
@@ -134,7 +144,9 @@ def test_shipping_mode_token_by_token_diverges_no_more_than_the_peer(model: Nati
     assert tally.kl <= 1.25 * PEER_KL
 
 
-def test_float_mode_is_bit_identical_in_any_chunking_and_batch_and_thread_count(model: NativeModel, golden: divergence.Golden) -> None:
+def test_float_mode_is_bit_identical_in_any_chunking_and_batch_and_thread_count(
+    model: NativeModel, golden: Golden
+) -> None:
     ids = golden.ids("code")[:96]
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F16, banks=4)
     whole = run.run(0, ids)
@@ -151,7 +163,7 @@ def test_float_mode_is_bit_identical_in_any_chunking_and_batch_and_thread_count(
         rows = [Row(b, 3 * b + i, int(ids[3 * b + i]), output=True, logits=True) for b in range(4)]
         result = run.session.wait(run.session.submit(rows))
         for b in range(4):
-            assert (np.frombuffer(result.logits(b), np.float32) == whole[3 * b + i]).all()
+            assert (np.array(result.logits(b), np.float32) == whole[3 * b + i]).all()
     run.session.close()
     single = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F16, threads=1)
     assert (single.run(0, ids) == whole).all()
@@ -172,7 +184,7 @@ def test_greedy_ids_equal_transformers_wherever_its_choice_is_clear(model: Nativ
     assert steps >= 100
 
 
-def test_the_guard_backend_computes_the_whole_forward_to_the_same_bit(model: NativeModel, golden: divergence.Golden) -> None:
+def test_the_guard_backend_computes_the_whole_forward_to_the_same_bit(model: NativeModel, golden: Golden) -> None:
     ids = golden.ids("prose")[:12]
     cpu = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F16)
     guard = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F16, backend=Backend.GUARD, threads=1)

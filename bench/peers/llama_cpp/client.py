@@ -11,7 +11,9 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
-_WORDS = "ship lamp oil wind harbour keeper storm gull ledger engine bell tide rope sail north night star rock sea light".split()
+_WORDS = (
+    "ship lamp oil wind harbour keeper storm gull ledger engine bell tide rope sail north night star rock sea light"
+).split()
 
 
 @dataclass

@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from bench.peers.llama_cpp import client
 
@@ -192,7 +193,7 @@ def compare_servers(ours: Ours, peer: Peer, kind: str, model: pathlib.Path, roun
 
 
 def compare_kl(ours: Ours, peer: Peer, model: pathlib.Path) -> None:
-    """Mean KL divergence from transformers' fp32 logits (goldens/logits_smollm2), over top-64 and one bucket for the rest."""
+    """Mean KL divergence from transformers' fp32 logits (goldens/logits_smollm2), over top-64 and the rest as one."""
     import numpy as np
 
     from parity.reference import divergence
@@ -237,7 +238,8 @@ def memory(ours: Ours, model: pathlib.Path) -> None:
         asyncio.run(client.load(8971, clients=1, requests=1, out=4))
         idle = without_model()
         asyncio.run(client.fill(8971, clients=4, prompt_tokens=1980, out=60))
-        print(f"memory server 4x2048 idle {idle:.0f} MB full {without_model():.0f} MB (model mapping excluded)", flush=True)
+        full = without_model()
+        print(f"memory server 4x2048 idle {idle:.0f} MB full {full:.0f} MB (model mapping excluded)", flush=True)
 
 
 def main() -> None:
@@ -276,8 +278,8 @@ def main() -> None:
                     continue
                 figures = paired(
                     args.rounds,
-                    lambda p=path, t=t: ours.bench(p, t, pp=pp, tg=tg, depth=depth),  # type: ignore[misc]
-                    lambda p=path, t=t: peer.bench(p, t, pp=pp, tg=tg, depth=depth),  # type: ignore[misc]
+                    partial(ours.bench, path, t, pp=pp, tg=tg, depth=depth),
+                    partial(peer.bench, path, t, pp=pp, tg=tg, depth=depth),
                 )
                 line(f"{test} {kind} t={t}", *figures)
     if "kl" in what:
