@@ -543,4 +543,3 @@ def test_every_family_of_the_engine_has_a_contract() -> None:
 
 def test_the_contract_is_the_module_itself() -> None:
     assert families.contract("llama") is llama
-    assert "<|im_end|>" in llama.PROMPT.stop_tokens

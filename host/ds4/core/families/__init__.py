@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ds4.core.cursor import shown
 from ds4.core.families import llama
-from ds4.core.families.contract import FamilyContract, PromptFacts, SlotSpec
+from ds4.core.families.contract import FamilyContract, SlotSpec
 from ds4.errors import UnsupportedModelError
 from ds4.sys.descriptors import Family
 
-__all__ = ["ARCHITECTURES", "FamilyContract", "PromptFacts", "SlotSpec", "contract", "contract_of"]
+__all__ = ["ARCHITECTURES", "FamilyContract", "SlotSpec", "contract", "contract_of"]
 
 _LLAMA: FamilyContract = llama
 _CONTRACTS: dict[str, FamilyContract] = {_LLAMA.ARCHITECTURE: _LLAMA}

@@ -28,16 +28,6 @@ class SlotSpec:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFacts:
-    """stop_tokens: texts that end a turn wherever the vocabulary has them as control tokens, besides its own eos.
-    adds_bos: whether a prompt begins with bos when the file does not say (`tokenizer.ggml.add_bos_token`), by tokenizer
-    model (`tokenizer.ggml.model`)."""
-
-    stop_tokens: tuple[str, ...]
-    adds_bos: dict[str, bool]
-
-
 class FamilyContract(Protocol):
     """A family's module."""
 
@@ -46,9 +36,6 @@ class FamilyContract(Protocol):
 
     @property
     def ARCHITECTURE(self) -> str: ...
-
-    @property
-    def PROMPT(self) -> PromptFacts: ...
 
     def validate(self, inventory: Inventory) -> Any:
         """The family's own Config, or ModelFileError / UnsupportedModelError naming the key or tensor."""

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 
 from ds4.core.cursor import shown
-from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, PromptFacts, SlotSpec
+from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, SlotSpec
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
@@ -34,21 +34,6 @@ MAX_LAYERS = 1024
 MAX_HEADS = 1 << 16
 MAX_HEAD_DIM = 1024
 MAX_WIDTH = 1 << 24
-
-PROMPT = PromptFacts(
-    stop_tokens=(
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|end_of_text|>",
-        "<|endoftext|>",
-        "<|end|>",
-        "<|eot|>",
-        "<end_of_turn>",
-        "</s>",
-    ),
-    adds_bos={"llama": True, "gpt2": False},
-)
 
 # Keys that change the arithmetic in ways this forward does not have, with the values that mean "not used".
 _NEUTRAL: dict[str, Neutral] = {
