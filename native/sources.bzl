@@ -49,10 +49,12 @@ NATIVE = {
             "sampling/scan_avx2.c"
         ], "copts": ["-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
         {"name": "avx512", "srcs": [
+            "backends/cpu/matmul_avx512.c",
             "backends/cpu/kernels_avx512.c",
             "sampling/scan_avx512.c"
         ], "copts": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", "-mavx2", "-mfma", "-mf16c"], "cpu": "x86_64"},
         {"name": "neon", "srcs": [
+            "backends/cpu/matmul_neon.c",
             "backends/cpu/kernels_neon.c",
             "sampling/scan_neon.c"
         ], "copts": [], "cpu": "aarch64"}

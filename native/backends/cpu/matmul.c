@@ -4,6 +4,7 @@
 
 static const mm_kernels *const sets[] = {
 #if defined(__x86_64__)
+    &ds4_mm_avx512,
     &ds4_mm_avx2,
 #elif defined(__aarch64__)
     &ds4_mm_neon,

@@ -1,4 +1,4 @@
-/* unpack_avx2.h - quantised blocks of eight neighbouring outputs to bytes in registers.
+/* unpack_x86.h - quantised blocks of eight neighbouring outputs to bytes in registers.
  *
  * Every format but Q8_0 is seen as x = d * u + m with u an unsigned code of at most 6 bits; where the format has a fixed
  * offset instead of a min, m is -offset * d. For eight rows w, w + rb, ... an unpack gives the codes of one run of 32:
@@ -11,8 +11,8 @@
  * Scales of neighbouring outputs are collected by blending loads: a load that begins i elements before output i's scale
  * has it in lane i, at one instruction a scale. Rows of a tile follow each other, so that such a load begins within
  * an earlier row of the tile and ends within a later one, or within the last. */
-#ifndef DS4_CPU_UNPACK_AVX2_H
-#define DS4_CPU_UNPACK_AVX2_H
+#ifndef DS4_CPU_UNPACK_X86_H
+#define DS4_CPU_UNPACK_X86_H
 
 #include <immintrin.h>
 

@@ -1,4 +1,4 @@
-/* gemm_q8_avx2.h - integer dot products of 8-bit activations with unsigned codes of at most 6 bits, eight or sixteen
+/* gemm_q8_x86.h - integer dot products of 8-bit activations with unsigned codes of at most 6 bits, eight or sixteen
  * outputs at once: the parts that do not know a weight format.
  *
  * A block of 32 contributes to an output, in this order and with these roundings whichever kernel computes it,
@@ -6,15 +6,23 @@
  *   acc = fma((float)sum_k(u q), d_w * d_x, acc);   acc = fma(m_w, sum_x, acc)
  *
  * (twice, for either half, where the format scales each 16). Blocks are taken in rising order and the integer sums are
- * exact, so an output has the same bits whatever the number of rows that share the product. */
-#ifndef DS4_CPU_GEMM_Q8_AVX2_H
-#define DS4_CPU_GEMM_Q8_AVX2_H
+ * exact, so an output has the same bits whatever the number of rows that share the product. For the same reason AVX2 and
+ * AVX-512, which differ here only in how they add integers up, give the same bits. */
+#ifndef DS4_CPU_GEMM_Q8_X86_H
+#define DS4_CPU_GEMM_Q8_X86_H
 
 #include <immintrin.h>
 
 #include "native/backends/cpu/matmul_impl.h"
 
-enum { PANEL_OUTS = 16, PANEL_BLOCKS = 24, GEMM_ROWS = 3 };
+#if defined(__AVX512VNNI__)
+#define WIDE 1 /* sixteen outputs in a register, and multiplications that add */
+#else
+#define WIDE 0
+#endif
+
+/* GEMM_ROWS: as many rows as the registers hold the sums of. */
+enum { PANEL_OUTS = 16, PANEL_BLOCKS = 24, GEMM_ROWS = WIDE ? 6 : 3 };
 
 /* An integer sum as it stands. Compilers know that integer additions can be reordered, and make of a running sum a tree
  * of products that do not fit the registers. */
@@ -26,11 +34,13 @@ MM_INLINE __m256i broadcast_16_bytes(const int8_t *p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-MM_INLINE __m256i broadcast_4_bytes(const int8_t *p) {
+MM_INLINE int32_t four_bytes(const int8_t *p) {
     int32_t v;
     memcpy(&v, p, 4);
-    return _mm256_set1_epi32(v);
+    return v;
 }
+
+MM_INLINE __m256i broadcast_4_bytes(const int8_t *p) { return _mm256_set1_epi32(four_bytes(p)); }
 
 /* ---- few rows: a sum in each 128-bit half of p[j], of output j and of output j + 4; the eight of them in order ---- */
 
@@ -56,16 +66,28 @@ MM_INLINE __m256i widen(__m256i p) { return _mm256_madd_epi16(p, _mm256_set1_epi
 /* The dot products of eight outputs with the 16 (half) or 32 activations of a run; bits is the width of a code. */
 MM_INLINE __m256i dot_half(const int bits, const __m256i u[4], __m256i q) {
     __m256i p[4];
+#if WIDE
+    (void)bits;
+    for (int j = 0; j < 4; j++) p[j] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), u[j], q);
+    return reduce_32(p);
+#else
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) p[j] = _mm256_maddubs_epi16(u[j], q);
     if (bits <= 4) return reduce_16(p); /* 4 * 2 * 15 * 127 < 2^15 */
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) p[j] = widen(p[j]);
     return reduce_32(p);
+#endif
 }
 
 MM_INLINE __m256i dot_run(const int bits, const __m256i lo[4], const __m256i hi[4], __m256i ql, __m256i qh) {
     __m256i p[4];
+#if WIDE
+    (void)bits;
+    for (int j = 0; j < 4; j++)
+        p[j] = _mm256_dpbusd_epi32(_mm256_dpbusd_epi32(_mm256_setzero_si256(), lo[j], ql), hi[j], qh);
+    return reduce_32(p);
+#else
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) /* 4 * 31 * 127 < 2^15 */
         p[j] = _mm256_add_epi16(_mm256_maddubs_epi16(lo[j], ql), _mm256_maddubs_epi16(hi[j], qh));
@@ -73,6 +95,7 @@ MM_INLINE __m256i dot_run(const int bits, const __m256i lo[4], const __m256i hi[
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) p[j] = widen(p[j]);
     return reduce_32(p);
+#endif
 }
 
 MM_INLINE __m256 accumulate(__m256 acc, __m256i sum, __m256 d, const float *dx, __m256 m, const float *sum_x) {
@@ -112,9 +135,63 @@ MM_INLINE void store_transposed(const __m256i v[4], uint8_t *to, size_t stride) 
     _mm256_store_si256((__m256i *)(void *)(to + 3 * stride), _mm256_unpackhi_epi64(b, d));
 }
 
-/* rows (a constant, 1..GEMM_ROWS) of one panel over n blocks from block b0 of the rows on; acc[r][2]. */
+/* Sums of the sixteen outputs. */
+#if WIDE
+typedef struct out16 { __m512 v; } out16;
+MM_INLINE out16 out16_zero(void) { return (out16){_mm512_setzero_ps()}; }
+MM_INLINE out16 out16_load(const float *p) { return (out16){_mm512_load_ps(p)}; }
+MM_INLINE void out16_store(float *p, out16 a) { _mm512_store_ps(p, a.v); }
+MM_INLINE void out16_put(out16 a, int64_t n, mm_store store, float *dst) {
+    const __mmask16 mask = n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+    if (store == MM_STORE_ADD) a.v = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, dst), a.v);
+    _mm512_mask_storeu_ps(dst, mask, a.v);
+}
+#else
+typedef struct out16 { __m256 v[2]; } out16;
+MM_INLINE out16 out16_zero(void) { return (out16){{_mm256_setzero_ps(), _mm256_setzero_ps()}}; }
+MM_INLINE out16 out16_load(const float *p) { return (out16){{_mm256_load_ps(p), _mm256_load_ps(p + 8)}}; }
+MM_INLINE void out16_store(float *p, out16 a) {
+    _mm256_store_ps(p, a.v[0]);
+    _mm256_store_ps(p + 8, a.v[1]);
+}
+MM_INLINE void out16_put(out16 a, int64_t n, mm_store store, float *dst) {
+    put8(a.v[0], n, store, dst);
+    if (n > 8) put8(a.v[1], n - 8, store, dst + 8);
+}
+#endif
+
+/* rows (a constant, 1..GEMM_ROWS) of one panel over n blocks from block b0 of the rows on. */
+#if WIDE
 MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const uint8_t *panel, int64_t n, const mm_row *x,
-                      int64_t b0, __m256 acc[GEMM_ROWS][2]) {
+                      int64_t b0, out16 acc[GEMM_ROWS]) {
+    (void)bits;
+    for (int64_t b = 0; b < n; b++, panel += panel_block_bytes(halves)) {
+        const float *scales = (const float *)(const void *)(panel + 512);
+#pragma GCC unroll 2
+        for (int h = 0; h < halves; h++) {
+            __m512i sum[GEMM_ROWS];
+#pragma GCC unroll 8
+            for (int i = 0; i < 8 / halves; i++) {
+                const int at = 8 / halves * h + i;
+                const __m512i u = _mm512_load_si512(panel + 64 * at);
+#pragma GCC unroll 6
+                for (int r = 0; r < rows; r++)
+                    sum[r] = _mm512_dpbusd_epi32(i == 0 ? _mm512_setzero_si512() : sum[r], u,
+                                                 _mm512_set1_epi32(four_bytes(x[r].q + 32 * (b0 + b) + 4 * at)));
+            }
+            const __m512 d = _mm512_load_ps(scales + 16 * h), m = _mm512_load_ps(scales + 16 * (halves + h));
+#pragma GCC unroll 6
+            for (int r = 0; r < rows; r++) {
+                const float sum_x = halves == 2 ? x[r].half[2 * (b0 + b) + h] : x[r].sum[b0 + b];
+                acc[r].v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].d[b0 + b])), acc[r].v);
+                acc[r].v = _mm512_fmadd_ps(m, _mm512_set1_ps(sum_x), acc[r].v);
+            }
+        }
+    }
+}
+#else
+MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const uint8_t *panel, int64_t n, const mm_row *x,
+                      int64_t b0, out16 acc[GEMM_ROWS]) {
     /* groups of 4 elements whose products can be added up in 16 bits */
     const int fit = bits <= 4 ? 8 : bits == 5 ? 4 : 2, group = halves == 2 ? (fit < 4 ? fit : 4) : fit;
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes(halves)) {
@@ -153,13 +230,14 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
                     const __m256 m = _mm256_load_ps(scales + 16 * (halves + h) + 8 * v);
 #pragma GCC unroll 3
                     for (int r = 0; r < rows; r++)
-                        acc[r][v] = accumulate(acc[r][v], sum[r][v], d, x[r].d + b0 + b, m,
+                        acc[r].v[v] = accumulate(acc[r].v[v], sum[r][v], d, x[r].d + b0 + b, m,
                                                halves == 2 ? x[r].half + 2 * (b0 + b) + h : x[r].sum + b0 + b);
                 }
             }
         }
     }
 }
+#endif
 
 /* The same for signed weights of 8 bits, Q8_0, whose panel has 16-bit codes and no mins:
  *
@@ -167,8 +245,27 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
  *   f32 d[16]                                                                                                         */
 MM_INLINE size_t panel_block_bytes_i16(void) { return 1024 + 64; }
 
+#if WIDE
+MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const mm_row *x, int64_t b0, out16 acc[GEMM_ROWS]) {
+    for (int64_t b = 0; b < n; b++, panel += panel_block_bytes_i16()) {
+        __m512i sum[GEMM_ROWS];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            const __m512i w = _mm512_load_si512(panel + 64 * i);
+#pragma GCC unroll 6
+            for (int r = 0; r < rows; r++)
+                sum[r] = _mm512_dpwssd_epi32(i == 0 ? _mm512_setzero_si512() : sum[r], w,
+                                             _mm512_set1_epi32(four_bytes(x[r].q + 64 * (b0 + b) + 4 * i)));
+        }
+        const __m512 d = _mm512_load_ps(panel + 1024);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++)
+            acc[r].v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].d[b0 + b])), acc[r].v);
+    }
+}
+#else
 MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const mm_row *x, int64_t b0,
-                        __m256 acc[GEMM_ROWS][2]) {
+                        out16 acc[GEMM_ROWS]) {
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes_i16()) {
         __m256i sum[GEMM_ROWS][2];
 #pragma GCC unroll 16
@@ -189,11 +286,12 @@ MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const m
 #pragma GCC unroll 3
         for (int r = 0; r < rows; r++) {
             const __m256 dx = _mm256_broadcast_ss(x[r].d + b0 + b);
-            acc[r][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][0]), _mm256_mul_ps(d0, dx), acc[r][0]);
-            acc[r][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][1]), _mm256_mul_ps(d1, dx), acc[r][1]);
+            acc[r].v[0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][0]), _mm256_mul_ps(d0, dx), acc[r].v[0]);
+            acc[r].v[1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][1]), _mm256_mul_ps(d1, dx), acc[r].v[1]);
         }
     }
 }
+#endif
 
 /* rows rows from row r on against a packed panel of blocks [b0, b0 + n) of outputs o.. of the job. Sums go on from carry
  * (f32 [n_rows][16]) unless these are the first blocks, and to dst with the last. bits == 8: the signed panel. */
@@ -203,34 +301,33 @@ MM_INLINE void panel_rows(const int rows, const int halves, const int bits, cons
     const bool first = b0 == 0, last = b0 + n == n_in / DS4_QK;
     const mm_form form = bits == 8 ? MM_FORM_I16 : MM_FORM_Q8;
     mm_row x[GEMM_ROWS];
-    __m256 acc[GEMM_ROWS][2];
-#pragma GCC unroll 3
+    out16 acc[GEMM_ROWS];
+#pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         x[i] = mm_row_at(form, n_in, job->prepared, r + i);
-        acc[i][0] = first ? _mm256_setzero_ps() : _mm256_load_ps(carry + 16 * (r + i));
-        acc[i][1] = first ? _mm256_setzero_ps() : _mm256_load_ps(carry + 16 * (r + i) + 8);
+        acc[i] = first ? out16_zero() : out16_load(carry + 16 * (r + i));
     }
     if (bits == 8)
         gemm_i16(rows, panel, n, x, b0, acc);
     else
         gemm_u(rows, halves, bits, panel, n, x, b0, acc);
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        if (last) {
-            float *dst = job->dst + (r + i) * job->dst_stride + o;
-            put8(acc[i][0], job->o1 - o, job->store, dst);
-            if (job->o1 - o > 8) put8(acc[i][1], job->o1 - o - 8, job->store, dst + 8);
-        } else {
-            _mm256_store_ps(carry + 16 * (r + i), acc[i][0]);
-            _mm256_store_ps(carry + 16 * (r + i) + 8, acc[i][1]);
-        }
+        if (last)
+            out16_put(acc[i], job->o1 - o, job->store, job->dst + (r + i) * job->dst_stride + o);
+        else
+            out16_store(carry + 16 * (r + i), acc[i]);
     }
 }
 
 MM_INLINE void panel_all_rows(const int halves, const int bits, const mm_job *job, const uint8_t *panel, int64_t o, int64_t b0,
                               int64_t n, float *carry) {
     int64_t r = 0;
-    for (; r + 3 <= job->n_rows; r += 3) panel_rows(3, halves, bits, job, r, panel, o, b0, n, carry);
+    for (; r + GEMM_ROWS <= job->n_rows; r += GEMM_ROWS) panel_rows(GEMM_ROWS, halves, bits, job, r, panel, o, b0, n, carry);
+    if (job->n_rows - r >= 3) {
+        panel_rows(3, halves, bits, job, r, panel, o, b0, n, carry);
+        r += 3;
+    }
     if (job->n_rows - r == 2) panel_rows(2, halves, bits, job, r, panel, o, b0, n, carry);
     if (job->n_rows - r == 1) panel_rows(1, halves, bits, job, r, panel, o, b0, n, carry);
 }
