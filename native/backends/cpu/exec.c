@@ -149,6 +149,20 @@ static void prepare(const cpu_worker *w, const cpu_node *n, const mm_form *form,
         }
 }
 
+int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth)
+{
+    if (nth == 1)
+        return m->n_out;
+    /* A quarter of a thread's share, so that one that was held up does not hold up the rest; not below about a
+     * microsecond of work, nor above about twenty of reading weights. Sizes as even as 16s allow. */
+    const int64_t least = (1 << 15) / (m->n_in * rows) + 1, most = (1 << 19) / m->n_in + 1;
+    int64_t grain = m->n_out / (4 * nth) + 1;
+    grain = grain > most ? most : grain;
+    grain = grain < least ? least : grain;
+    const int64_t count = (m->n_out + grain - 1) / grain;
+    return ((m->n_out + count - 1) / count + 15) / 16 * 16;
+}
+
 static void product(cpu_worker *w, const cpu_node *n)
 {
     const ds4_backend *be = w->be;
@@ -179,14 +193,14 @@ static void product(cpu_worker *w, const cpu_node *n)
 
     /* The grains of all products in one line. Gated: a grain is the same outputs of both. */
     int32_t first = 0, i = 0, n_lines = n->gated ? 1 : n->n, item = cpu_take(w);
-    int64_t grain = mm_grain(be->mm, &n->w[0]->m, form[0], rows, w->nth);
+    int64_t grain = cpu_grain(&n->w[0]->m, rows, w->nth);
     while (i < n_lines) {
         const cpu_weight *m = &n->w[i]->m;
         int32_t count = (int32_t)((m->n_out + grain - 1) / grain);
         if (item >= first + count) {
             first += count;
             if (++i < n_lines)
-                grain = mm_grain(be->mm, &n->w[i]->m, form[i], rows, w->nth);
+                grain = cpu_grain(&n->w[i]->m, rows, w->nth);
             continue;
         }
         int64_t o0 = (item - first) * grain, o1 = o0 + grain < m->n_out ? o0 + grain : m->n_out;

@@ -15,7 +15,8 @@
 #include <sys/syscall.h>
 #endif
 
-#define SPIN_NS 12000      /* at a barrier or for the next job, before the time slice is given away */
+#define SPIN_NS 3000       /* at a barrier or for the next job, before the time slice is given away: where threads share a
+                              processor each barrier costs as much, where they do not a yield is nearly as quick */
 #define YIELDS 60          /* then so many times, before the thread sleeps */
 #define LINE 64
 
@@ -179,8 +180,8 @@ static void *work(void *arg)
             return NULL;
         fn(pool->jobs[done % POOL_QUEUE].arg, w->ith);
         if (ds4_pool_arrive(pool)) {
+            ds4_pool_release(pool); /* first: telling the owner may take a system call */
             change(pool, &pool->finished, &pool->waiters);
-            ds4_pool_release(pool);
         }
     }
 }
