@@ -55,7 +55,7 @@ def prompt(seed: int, words: int) -> str:
     return " ".join(rng.choice(_WORDS) for _ in range(words))
 
 
-async def _request(port: int, text: str, out: int, result: Load) -> None:
+async def _request(port: int, text: str | list[int], out: int, result: Load) -> None:
     body = json.dumps(
         {
             "model": "any",
@@ -109,7 +109,8 @@ async def load(port: int, *, clients: int, requests: int, out: int, words: int =
 async def fill(port: int, *, clients: int, prompt_tokens: int, out: int) -> None:
     """One long request on each of `clients` banks at once."""
     result = Load()
-    await asyncio.gather(*(_request(port, prompt(1000 + i, prompt_tokens), out, result) for i in range(clients)))
+    ids = [[1000 + (7 * i + 13 * j) % 40000 for j in range(prompt_tokens)] for i in range(clients)]
+    await asyncio.gather(*(_request(port, prompt_ids, out, result) for prompt_ids in ids))
 
 
 def mapped_mb(pid: int, suffix: str) -> float:
