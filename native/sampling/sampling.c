@@ -65,9 +65,11 @@ int32_t ds4_sampler_check(const ds4_sampler *s, int32_t n_vocab, ds4_error *err)
 /* ---- scratch ---- */
 
 typedef struct scratch {
-    float *weights;   /* [n_vocab] */
+    float *weights;   /* [n_vocab] of all ids, or of the candidates */
     double *sums;     /* [chunks] */
     int32_t *ids;     /* [n_vocab] candidates, rising */
+    float *logits;    /* [n_vocab] of the candidates */
+    int32_t *edge;    /* [n_vocab] places of candidates that stand at the edge of a truncation */
     uint32_t *marks;  /* [n_vocab] zero between uses: 1 if seen, plus 2 for every occurrence in the output */
 } scratch;
 
@@ -81,6 +83,10 @@ static size_t carve(int32_t n_vocab, uint8_t *base, scratch *s)
     s->sums = (double *)(void *)(base + at);
     at += up64(chunks * sizeof(double));
     s->ids = (int32_t *)(void *)(base + at);
+    at += up64(n * sizeof(int32_t));
+    s->logits = (float *)(void *)(base + at);
+    at += up64(n * sizeof(float));
+    s->edge = (int32_t *)(void *)(base + at);
     at += up64(n * sizeof(int32_t));
     s->marks = (uint32_t *)(void *)(base + at);
     return at + up64(n * sizeof(uint32_t));
@@ -142,7 +148,7 @@ static int32_t lowest_allowed(int32_t n_vocab, const uint32_t *mask)
     return 0;
 }
 
-/* ---- 6 and 7: the heaviest of the candidates ---- */
+/* ---- 6 to 8: the heaviest of the candidates ---- */
 
 /* Rises with the float; -0 and 0 are one, since they are one logit. */
 static uint32_t order_of(float f)
@@ -153,93 +159,144 @@ static uint32_t order_of(float f)
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Keeps of ids[n], which rise, the smallest number of the heaviest (ties: lowest ids first) whose measure reaches target.
- * The measure is the weight, or 1 for each when weights is NULL. Radix selection: four passes, no sort. */
-static int32_t keep_heaviest(int32_t *ids, int32_t n, const float *logits, const float *weights, double target)
+typedef struct histogram {
+    double measure[256];
+    uint32_t count[256];
+} histogram;
+
+/* The first bucket with which the running measure reaches target, added up in *above without it; -1: none. */
+static int crossing(const histogram *h, double target, double *above)
 {
-    uint32_t low = 0, decided = 0; /* keys >= low are kept, as far as the decided high bits tell */
-    double above = 0.0;            /* measure of the keys above those that share low's decided bits */
+    for (int b = 0; b < 256; b++) {
+        if (!h->count[b])
+            continue;
+        if (*above + h->measure[b] >= target)
+            return b;
+        *above += h->measure[b];
+    }
+    return -1;
+}
+
+/* How far below the highest, in 256 steps of the reach; a heavier candidate never has a later bucket. */
+static int distance(float high, float logit, float steps)
+{
+    float d = (high - logit) * steps;
+    return d < 255.0f ? (int)d : 255;
+}
+
+static int32_t keep(scratch *s, int32_t i, int32_t kept)
+{
+    s->ids[kept] = s->ids[i];
+    s->logits[kept] = s->logits[i];
+    s->weights[kept] = s->weights[i];
+    return kept + 1;
+}
+
+/* Keeps the smallest number of the heaviest of n candidates (ties: lowest ids first) whose measure reaches target. The
+ * measure is the weight, or 1 for each when counting. By distance first, then by radix within the bucket at the edge: a
+ * few passes, no sort. */
+static int32_t keep_heaviest(scratch *s, int32_t n, float high, float reach, bool counting, double target)
+{
+    const float steps = 256.0f / reach;
+    histogram h = {{0}, {0}};
+    double above = 0.0;
+    for (int32_t i = 0; i < n; i++) {
+        int b = distance(high, s->logits[i], steps);
+        h.measure[b] += counting ? 1.0 : (double)s->weights[i];
+        h.count[b]++;
+    }
+    int bucket = crossing(&h, target, &above);
+    if (bucket < 0)
+        return n; /* all of them do not reach it but for rounding */
+    int32_t edge = 0;
+    for (int32_t i = 0; i < n; i++) {
+        s->edge[edge] = i;
+        edge += distance(high, s->logits[i], steps) == bucket;
+    }
+    uint32_t low = 0; /* keys of the edge above it are kept */
     for (int shift = 24; shift >= 0; shift -= 8) {
-        double measure[256] = {0};
-        uint32_t present[256] = {0};
-        for (int32_t i = 0; i < n; i++) {
-            uint32_t key = order_of(logits[ids[i]]);
-            if ((key & decided) != low)
-                continue;
-            measure[key >> shift & 255] += weights ? (double)weights[ids[i]] : 1.0;
-            present[key >> shift & 255] = 1;
+        memset(&h, 0, sizeof h);
+        for (int32_t e = 0; e < edge; e++) {
+            int b = 255 - (int)(order_of(s->logits[s->edge[e]]) >> shift & 255);
+            h.measure[b] += counting ? 1.0 : (double)s->weights[s->edge[e]];
+            h.count[b]++;
         }
-        int digit = -1;
-        for (int b = 255; b >= 0; b--) {
-            if (!present[b])
-                continue;
-            digit = b;
-            if (above + measure[b] >= target)
-                break;
-            above += measure[b];
-            digit = -2;
+        int digit = crossing(&h, target, &above);
+        if (digit < 0) { /* rounding again: the edge is kept whole */
+            low = 0;
+            break;
         }
-        if (digit < 0)
-            return n; /* all of them do not reach it but for rounding */
-        low |= (uint32_t)digit << shift;
-        decided |= 255u << shift;
+        low |= (uint32_t)(255 - digit) << shift;
+        int32_t left = 0;
+        for (int32_t e = 0; e < edge; e++) {
+            int b = 255 - (int)(order_of(s->logits[s->edge[e]]) >> shift & 255);
+            s->edge[left] = s->edge[e];
+            left += b == digit;
+        }
+        edge = left;
     }
     int32_t kept = 0;
     for (int32_t i = 0; i < n; i++) {
-        int32_t id = ids[i];
-        uint32_t key = order_of(logits[id]);
-        if (key < low || (key == low && above >= target))
+        int b = distance(high, s->logits[i], steps);
+        if (b > bucket)
             continue;
-        if (key == low)
-            above += weights ? (double)weights[id] : 1.0;
-        ids[kept++] = id;
+        if (b == bucket) {
+            uint32_t key = order_of(s->logits[i]);
+            if (key < low || (key == low && above >= target))
+                continue;
+            if (key == low)
+                above += counting ? 1.0 : (double)s->weights[i];
+        }
+        kept = keep(s, i, kept);
     }
     return kept;
 }
 
-static int32_t collect(const ds4_scan *scan, const float *logits, int32_t n_vocab, float low, int32_t *ids)
-{
-    int32_t n = 0;
-    for (int32_t i = scan->next_at_least(logits, 0, n_vocab, low); i < n_vocab;
-         i = scan->next_at_least(logits, i + 1, n_vocab, low))
-        ids[n++] = i;
-    return n;
-}
-
-static double weigh(const float *weights, const int32_t *ids, int32_t n)
+static double weigh(const float *weights, int32_t n)
 {
     double sum = 0.0;
     for (int32_t i = 0; i < n; i++)
-        sum += (double)weights[ids[i]];
+        sum += (double)weights[i];
     return sum;
 }
 
-/* Candidates for the truncations: the logits that are close to the highest, wider until they hold what is asked for.
- * Those of no weight are never needed. */
+/* Fills the scratch with the ids that truncation leaves. Candidates are the logits close to the highest, wider until they
+ * hold what is asked for; those of no weight are never needed. total: the weight of all ids, used for top-p alone. */
 static int32_t truncate(const ds4_sampler *p, const ds4_scan *scan, const float *logits, int32_t n_vocab, float high,
-                        double total, scratch *s)
+                        float scale, double total, scratch *s)
 {
-    static const float reach[] = {5.0f, 10.0f, 20.0f, 200.0f};
+    static const float reaches[] = {4.0f, 8.0f, 12.0f, 16.0f, 24.0f, 90.0f};
+    float reach = 0.0f;
     int32_t n = 0;
-    for (int i = 0; i < 4; i++) {
-        n = collect(scan, logits, n_vocab, high - reach[i] * p->temperature, s->ids);
-        bool enough = p->top_k > 0     ? n >= p->top_k
-                      : p->top_p < 1.0f ? weigh(s->weights, s->ids, n) >= (double)p->top_p * total
-                                        : expf(-reach[i]) < p->min_p * 0.5f;
-        if (enough)
-            break;
+    bool enough = false;
+    for (int r = 0; r < 6 && !enough; r++) {
+        reach = reaches[r] * p->temperature;
+        n = scan->collect(logits, n_vocab, high - reach, s->ids);
+        if (p->top_k > 0 && n < p->top_k)
+            continue;
+        for (int32_t i = 0; i < n; i++)
+            s->logits[i] = logits[s->ids[i]];
+        scan->weights(s->weights, s->logits, n, high, scale, s->sums);
+        enough = p->top_k > 0      ? true
+                 : p->top_p < 1.0f ? weigh(s->weights, n) >= (double)p->top_p * total
+                                   : expf(-reaches[r]) < p->min_p * 0.5f;
     }
+    if (!enough) { /* then these are all that weigh anything */
+        for (int32_t i = 0; i < n; i++)
+            s->logits[i] = logits[s->ids[i]];
+        scan->weights(s->weights, s->logits, n, high, scale, s->sums);
+    }
+    if (!(reach > 0.0f))
+        reach = FLT_MIN; /* a temperature that is next to nothing */
     if (p->top_k > 0 && n > p->top_k)
-        n = keep_heaviest(s->ids, n, logits, NULL, (double)p->top_k);
-    if (p->top_p < 1.0f) {
-        double of = p->top_k > 0 ? weigh(s->weights, s->ids, n) : total;
-        n = keep_heaviest(s->ids, n, logits, s->weights, (double)p->top_p * of);
-    }
+        n = keep_heaviest(s, n, high, reach, true, (double)p->top_k);
+    if (p->top_p < 1.0f)
+        n = keep_heaviest(s, n, high, reach, false, (double)p->top_p * (p->top_k > 0 ? weigh(s->weights, n) : total));
     if (p->min_p > 0.0f) {
         int32_t kept = 0;
         for (int32_t i = 0; i < n; i++)
-            if (s->weights[s->ids[i]] >= p->min_p) /* the heaviest weighs 1 */
-                s->ids[kept++] = s->ids[i];
+            if (s->weights[i] >= p->min_p) /* the heaviest weighs 1 */
+                kept = keep(s, i, kept);
         n = kept;
     }
     return n;
@@ -247,15 +304,15 @@ static int32_t truncate(const ds4_sampler *p, const ds4_scan *scan, const float 
 
 /* ---- 9: the draw ---- */
 
-static int32_t draw_of(const float *weights, const int32_t *ids, int32_t n, double uniform)
+static int32_t draw_of(const scratch *s, int32_t n, double uniform)
 {
-    double goal = uniform * weigh(weights, ids, n), sum = 0.0;
-    int32_t last = ids[0];
+    double goal = uniform * weigh(s->weights, n), sum = 0.0;
+    int32_t last = s->ids[0];
     for (int32_t i = 0; i < n; i++) {
-        if (weights[ids[i]] == 0.0f)
+        if (s->weights[i] == 0.0f)
             continue;
-        last = ids[i];
-        sum += (double)weights[last];
+        last = s->ids[i];
+        sum += (double)s->weights[i];
         if (sum > goal)
             break;
     }
@@ -303,24 +360,27 @@ int32_t ds4_sampling_pick(const ds4_sampler *p, float *logits, int32_t n_vocab, 
         return scan->next_at_least(logits, 0, n_vocab, high);
 
     if (high == INFINITY) { /* beside infinity nothing weighs anything */
-        int32_t n = collect(scan, logits, n_vocab, high, s.ids);
-        for (int32_t i = 0; i < n; i++)
-            s.weights[s.ids[i]] = 1.0f;
+        int32_t n = scan->collect(logits, n_vocab, high, s.ids);
         if (p->top_k > 0 && n > p->top_k)
             n = p->top_k;
         if (p->top_p < 1.0f)
-            n = keep_heaviest(s.ids, n, logits, s.weights, (double)p->top_p * n);
-        return draw_of(s.weights, s.ids, n, uniform);
+            n = (int32_t)ceil((double)p->top_p * n);
+        for (int32_t i = 0; i < n; i++)
+            s.weights[i] = 1.0f;
+        return draw_of(&s, n, uniform);
     }
     float scale = 1.0f / p->temperature;
-    scan->weights(s.weights, logits, n_vocab, high, scale <= FLT_MAX ? scale : FLT_MAX, s.sums);
+    scale = scale <= FLT_MAX ? scale : FLT_MAX;
+    bool whole = p->top_k == 0 && p->top_p >= 1.0f && p->min_p == 0.0f;
     double total = 0.0;
-    for (int32_t c = 0; c < (n_vocab + SCAN_CHUNK - 1) / SCAN_CHUNK; c++)
-        total += s.sums[c];
-    if (p->top_k == 0 && p->top_p >= 1.0f && p->min_p == 0.0f)
+    if (whole || (p->top_k == 0 && p->top_p < 1.0f)) {
+        scan->weights(s.weights, logits, n_vocab, high, scale, s.sums);
+        for (int32_t c = 0; c < (n_vocab + SCAN_CHUNK - 1) / SCAN_CHUNK; c++)
+            total += s.sums[c];
+    }
+    if (whole)
         return draw_of_all(s.weights, s.sums, n_vocab, total, uniform);
-    int32_t n = truncate(p, scan, logits, n_vocab, high, total, &s);
-    return draw_of(s.weights, s.ids, n, uniform);
+    return draw_of(&s, truncate(p, scan, logits, n_vocab, high, scale, total, &s), uniform);
 }
 
 /* ---- log-probabilities ---- */

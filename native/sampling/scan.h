@@ -17,6 +17,8 @@ typedef struct ds4_scan {
     void (*weights)(float *w, const float *x, int32_t n, float high, float scale, double *sums);
     /* sum of exp(x[i] - high) in double, NaN counting 0. */
     double (*sum_exp)(const float *x, int32_t n, float high);
+    /* The indices with x >= low, rising, and their number. ids: room for n. */
+    int32_t (*collect)(const float *x, int32_t n, float low, int32_t *ids);
 } ds4_scan;
 
 /* The best that this processor has. [any thread] */
