@@ -71,10 +71,10 @@ MM_INLINE __m256i dot_half(const int bits, const __m256i u[4], __m256i q) {
     for (int j = 0; j < 4; j++) p[j] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), u[j], q);
     return reduce_32(p);
 #else
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) p[j] = _mm256_maddubs_epi16(u[j], q);
     if (bits <= 4) return reduce_16(p); /* 4 * 2 * 15 * 127 < 2^15 */
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) p[j] = widen(p[j]);
     return reduce_32(p);
 #endif
@@ -88,11 +88,11 @@ MM_INLINE __m256i dot_run(const int bits, const __m256i lo[4], const __m256i hi[
         p[j] = _mm256_dpbusd_epi32(_mm256_dpbusd_epi32(_mm256_setzero_si256(), lo[j], ql), hi[j], qh);
     return reduce_32(p);
 #else
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) /* 4 * 31 * 127 < 2^15 */
         p[j] = _mm256_add_epi16(_mm256_maddubs_epi16(lo[j], ql), _mm256_maddubs_epi16(hi[j], qh));
     if (bits <= 4) return reduce_16(p); /* 4 * 4 * 15 * 127 < 2^15 */
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) p[j] = widen(p[j]);
     return reduce_32(p);
 #endif
@@ -167,20 +167,20 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
     (void)bits;
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes(halves)) {
         const float *scales = (const float *)(const void *)(panel + 512);
-#pragma GCC unroll 2
+        MM_UNROLL(2)
         for (int h = 0; h < halves; h++) {
             __m512i sum[GEMM_ROWS];
-#pragma GCC unroll 8
+            MM_UNROLL(8)
             for (int i = 0; i < 8 / halves; i++) {
                 const int at = 8 / halves * h + i;
                 const __m512i u = _mm512_load_si512(panel + 64 * at);
-#pragma GCC unroll 6
+                MM_UNROLL(6)
                 for (int r = 0; r < rows; r++)
                     sum[r] = _mm512_dpbusd_epi32(i == 0 ? _mm512_setzero_si512() : sum[r], u,
                                                  _mm512_set1_epi32(four_bytes(x[r].q + 32 * (b0 + b) + 4 * at)));
             }
             const __m512 d = _mm512_load_ps(scales + 16 * h), m = _mm512_load_ps(scales + 16 * (halves + h));
-#pragma GCC unroll 6
+            MM_UNROLL(6)
             for (int r = 0; r < rows; r++) {
                 const float sum_x = halves == 2 ? x[r].half[2 * (b0 + b) + h] : x[r].sum[b0 + b];
                 acc[r].v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].d[b0 + b])), acc[r].v);
@@ -197,13 +197,13 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes(halves)) {
         const float *scales = (const float *)(const void *)(panel + 512);
         __m256i sum[GEMM_ROWS][2];
-#pragma GCC unroll 8
+        MM_UNROLL(8)
         for (int g = 0; g < 8 / group; g++) {
             __m256i part[GEMM_ROWS][2];
-#pragma GCC unroll 8
+            MM_UNROLL(8)
             for (int i = 0; i < group; i++) {
                 const __m256i u0 = load_i(panel + 64 * (g * group + i)), u1 = load_i(panel + 64 * (g * group + i) + 32);
-#pragma GCC unroll 3
+                MM_UNROLL(3)
                 for (int r = 0; r < rows; r++) {
                     const __m256i q = broadcast_4_bytes(x[r].q + 32 * (b0 + b) + 4 * (g * group + i));
                     const __m256i p0 = _mm256_maddubs_epi16(u0, q), p1 = _mm256_maddubs_epi16(u1, q);
@@ -214,9 +214,9 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
                 }
             }
             const int per = 8 / group / halves; /* parts of one sum */
-#pragma GCC unroll 3
+            MM_UNROLL(3)
             for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
+                MM_UNROLL(2)
                 for (int v = 0; v < 2; v++) {
                     const __m256i wide = widen(part[r][v]);
                     sum[r][v] = g % per == 0 ? wide : _mm256_add_epi32(sum[r][v], wide);
@@ -224,11 +224,11 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
             }
             if (g % per == per - 1) {
                 const int h = g / per;
-#pragma GCC unroll 2
+                MM_UNROLL(2)
                 for (int v = 0; v < 2; v++) {
                     const __m256 d = _mm256_load_ps(scales + 16 * h + 8 * v);
                     const __m256 m = _mm256_load_ps(scales + 16 * (halves + h) + 8 * v);
-#pragma GCC unroll 3
+                    MM_UNROLL(3)
                     for (int r = 0; r < rows; r++)
                         acc[r].v[v] = accumulate(acc[r].v[v], sum[r][v], d, x[r].d + b0 + b, m,
                                                halves == 2 ? x[r].half + 2 * (b0 + b) + h : x[r].sum + b0 + b);
@@ -249,16 +249,16 @@ MM_INLINE size_t panel_block_bytes_i16(void) { return 1024 + 64; }
 MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const mm_row *x, int64_t b0, out16 acc[GEMM_ROWS]) {
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes_i16()) {
         __m512i sum[GEMM_ROWS];
-#pragma GCC unroll 16
+        MM_UNROLL(16)
         for (int i = 0; i < 16; i++) {
             const __m512i w = _mm512_load_si512(panel + 64 * i);
-#pragma GCC unroll 6
+            MM_UNROLL(6)
             for (int r = 0; r < rows; r++)
                 sum[r] = _mm512_dpwssd_epi32(i == 0 ? _mm512_setzero_si512() : sum[r], w,
                                              _mm512_set1_epi32(four_bytes(x[r].q + 64 * (b0 + b) + 4 * i)));
         }
         const __m512 d = _mm512_load_ps(panel + 1024);
-#pragma GCC unroll 6
+        MM_UNROLL(6)
         for (int r = 0; r < rows; r++)
             acc[r].v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), _mm512_mul_ps(d, _mm512_set1_ps(x[r].d[b0 + b])), acc[r].v);
     }
@@ -268,10 +268,10 @@ MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const m
                         out16 acc[GEMM_ROWS]) {
     for (int64_t b = 0; b < n; b++, panel += panel_block_bytes_i16()) {
         __m256i sum[GEMM_ROWS][2];
-#pragma GCC unroll 16
+        MM_UNROLL(16)
         for (int i = 0; i < 16; i++) {
             const __m256i w0 = load_i(panel + 64 * i), w1 = load_i(panel + 64 * i + 32);
-#pragma GCC unroll 3
+            MM_UNROLL(3)
             for (int r = 0; r < rows; r++) {
                 const __m256i q = broadcast_4_bytes(x[r].q + 64 * (b0 + b) + 4 * i);
                 const __m256i p0 = _mm256_madd_epi16(w0, q), p1 = _mm256_madd_epi16(w1, q);
@@ -283,7 +283,7 @@ MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const m
         }
         const float *scales = (const float *)(const void *)(panel + 1024);
         const __m256 d0 = _mm256_load_ps(scales), d1 = _mm256_load_ps(scales + 8);
-#pragma GCC unroll 3
+        MM_UNROLL(3)
         for (int r = 0; r < rows; r++) {
             const __m256 dx = _mm256_broadcast_ss(x[r].d + b0 + b);
             acc[r].v[0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][0]), _mm256_mul_ps(d0, dx), acc[r].v[0]);
@@ -302,7 +302,7 @@ MM_INLINE void panel_rows(const int rows, const int halves, const int bits, cons
     const mm_form form = bits == 8 ? MM_FORM_I16 : MM_FORM_Q8;
     mm_row x[GEMM_ROWS];
     out16 acc[GEMM_ROWS];
-#pragma GCC unroll 6
+    MM_UNROLL(6)
     for (int i = 0; i < rows; i++) {
         x[i] = mm_row_at(form, n_in, job->prepared, r + i);
         acc[i] = first ? out16_zero() : out16_load(carry + 16 * (r + i));
@@ -311,7 +311,7 @@ MM_INLINE void panel_rows(const int rows, const int halves, const int bits, cons
         gemm_i16(rows, panel, n, x, b0, acc);
     else
         gemm_u(rows, halves, bits, panel, n, x, b0, acc);
-#pragma GCC unroll 6
+    MM_UNROLL(6)
     for (int i = 0; i < rows; i++) {
         if (last)
             out16_put(acc[i], job->o1 - o, job->store, job->dst + (r + i) * job->dst_stride + o);
@@ -330,6 +330,26 @@ MM_INLINE void panel_all_rows(const int halves, const int bits, const mm_job *jo
     }
     if (job->n_rows - r == 2) panel_rows(2, halves, bits, job, r, panel, o, b0, n, carry);
     if (job->n_rows - r == 1) panel_rows(1, halves, bits, job, r, panel, o, b0, n, carry);
+}
+
+/* One body for each way to add up codes, shared by the formats. */
+typedef void panel_kernel(const mm_job *job, const uint8_t *panel, int64_t o, int64_t b0, int64_t n, float *carry);
+
+#define PANEL_KERNEL(name, halves, bits)                                                                               \
+    static __attribute__((noinline)) void name(const mm_job *job, const uint8_t *panel, int64_t o, int64_t b0, int64_t n, \
+                                               float *carry) {                                                          \
+        panel_all_rows(halves, bits, job, panel, o, b0, n, carry);                                                      \
+    }
+PANEL_KERNEL(panel_4_bits, 1, 4)
+PANEL_KERNEL(panel_5_bits, 1, 5)
+PANEL_KERNEL(panel_3_bits_halves, 2, 3)
+PANEL_KERNEL(panel_6_bits_halves, 2, 6)
+PANEL_KERNEL(panel_8_bits, 1, 8)
+#undef PANEL_KERNEL
+
+MM_INLINE panel_kernel *panel_kernel_of(const int halves, const int bits) {
+    if (halves == 2) return bits <= 3 ? panel_3_bits_halves : panel_6_bits_halves;
+    return bits <= 4 ? panel_4_bits : panel_5_bits;
 }
 
 /* ---- what both sizes of product share ---- */

@@ -62,7 +62,7 @@ MM_INLINE __m256i low_nibbles(__m256i v) { return _mm256_and_si256(v, _mm256_set
 MM_INLINE __m256i high_nibbles(__m256i v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
 
 MM_INLINE void unpack_nibbles(const uint8_t *qs, size_t rb, __m256i lo[4], __m256i hi[4]) {
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const __m256i v = load_pair(qs, rb, j);
         lo[j] = low_nibbles(v);
@@ -76,7 +76,7 @@ MM_INLINE void add_fifth_bits(const uint8_t *qh, size_t rb, __m256i lo[4], __m25
     const __m256i pick_hi = _mm256_setr_epi64x(0x0202020202020202, 0x0303030303030303, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
     const __m256i sixteen = _mm256_set1_epi8(16);
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const __m256i word = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_set1_epi32((int)ds4_load32(qh + (size_t)j * rb))),
                                                      _mm_set1_epi32((int)ds4_load32(qh + (size_t)(j + 4) * rb)), 1);
@@ -213,7 +213,7 @@ MM_INLINE __m256i field(__m256i v, int by, int mask) {
 
 MM_INLINE void unpack_q4_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
     const uint8_t *qs = w + 16 + 32 * (t / 2);
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         lo[j] = field(load_pair(qs, rb, j), 4 * (t % 2), 15);
         hi[j] = field(load_pair(qs + 16, rb, j), 4 * (t % 2), 15);
@@ -222,7 +222,7 @@ MM_INLINE void unpack_q4_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __
 
 MM_INLINE void unpack_q5_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
     const uint8_t *qs = w + 48 + 32 * (t / 2), *qh = w + 16;
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const __m256i l = _mm256_slli_epi16(field(load_pair(qh, rb, j), t, 1), 4);
         const __m256i h = _mm256_slli_epi16(field(load_pair(qh + 16, rb, j), t, 1), 4);
@@ -234,7 +234,7 @@ MM_INLINE void unpack_q5_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __
 MM_INLINE void unpack_q6_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
     const int h = t / 4, i = t % 4;
     const uint8_t *ql = w + 64 * h + 32 * (i % 2), *qh = w + 128 + 32 * h;
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const __m256i l = _mm256_slli_epi16(field(load_pair(qh, rb, j), 2 * i, 3), 4);
         const __m256i u = _mm256_slli_epi16(field(load_pair(qh + 16, rb, j), 2 * i, 3), 4);
@@ -245,7 +245,7 @@ MM_INLINE void unpack_q6_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __
 
 MM_INLINE void unpack_q2_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
     const uint8_t *qs = w + 16 + 32 * (t / 4);
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         lo[j] = field(load_pair(qs, rb, j), 2 * (t % 4), 3);
         hi[j] = field(load_pair(qs + 16, rb, j), 2 * (t % 4), 3);
@@ -254,7 +254,7 @@ MM_INLINE void unpack_q2_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __
 
 MM_INLINE void unpack_q3_k(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
     const uint8_t *qs = w + 32 + 32 * (t / 4);
-#pragma GCC unroll 4
+    MM_UNROLL(4)
     for (int j = 0; j < 4; j++) {
         const __m256i l = _mm256_slli_epi16(field(load_pair(w, rb, j), t, 1), 2);
         const __m256i h = _mm256_slli_epi16(field(load_pair(w + 16, rb, j), t, 1), 2);
