@@ -236,7 +236,7 @@ static inline float *cpu_row(ds4_mat m, int64_t r)
 void cpu_exec(cpu_worker *w, const cpu_node *node);
 void cpu_attention(cpu_worker *w, const cpu_node *node);
 /* Outputs of one piece of a product over so many rows, shared by nth threads. */
-int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth);
+int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth, bool gated);
 /* Whether the node is so small that it is best done by one thread. */
 bool cpu_exec_small(const cpu_step *step, const cpu_node *node);
 /* Resolves tokens and computes the rotation tables of rows [r0, r1). */

@@ -149,10 +149,13 @@ static void prepare(const cpu_worker *w, const cpu_node *n, const mm_form *form,
         }
 }
 
-int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth)
+int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth, bool gated)
 {
-    if (nth == 1)
-        return m->n_out;
+    if (nth == 1) {
+        /* Nothing to share; but the two products of a gated pair should meet in the cache. */
+        const int64_t near = ((1 << 16) / rows + 15) / 16 * 16;
+        return gated && near < m->n_out ? near : m->n_out;
+    }
     /* A quarter of a thread's share, so that one that was held up does not hold up the rest; not below about a
      * microsecond of work, nor above about twenty of reading weights. Sizes as even as 16s allow. */
     const int64_t least = (1 << 15) / (m->n_in * rows) + 1, most = (1 << 19) / m->n_in + 1;
@@ -193,14 +196,14 @@ static void product(cpu_worker *w, const cpu_node *n)
 
     /* The grains of all products in one line. Gated: a grain is the same outputs of both. */
     int32_t first = 0, i = 0, n_lines = n->gated ? 1 : n->n, item = cpu_take(w);
-    int64_t grain = cpu_grain(&n->w[0]->m, rows, w->nth);
+    int64_t grain = cpu_grain(&n->w[0]->m, rows, w->nth, n->gated);
     while (i < n_lines) {
         const cpu_weight *m = &n->w[i]->m;
         int32_t count = (int32_t)((m->n_out + grain - 1) / grain);
         if (item >= first + count) {
             first += count;
             if (++i < n_lines)
-                grain = cpu_grain(&n->w[i]->m, rows, w->nth);
+                grain = cpu_grain(&n->w[i]->m, rows, w->nth, n->gated);
             continue;
         }
         int64_t o0 = (item - first) * grain, o1 = o0 + grain < m->n_out ? o0 + grain : m->n_out;
@@ -208,9 +211,10 @@ static void product(cpu_worker *w, const cpu_node *n)
         mm_run(be->mm, m, form[i], x, x_stride, prepared_of(&p, form[i]), rows, o0, o1, dst, n->out[i].stride, n->store,
                scratch);
         if (n->gated) {
-            float *up = cpu_own(w, NEED_OWN_GATE);
-            mm_run(be->mm, &n->w[1]->m, form[1], x, x_stride, prepared_of(&p, form[1]), rows, o0, o1, up - o0, o1 - o0,
+            float *up = cpu_own(w, NEED_OWN_GATE); /* mm_run counts outputs from 0 here too: the grain begins at o0 */
+            mm_run(be->mm, &n->w[1]->m, form[1], x, x_stride, prepared_of(&p, form[1]), rows, o0, o1, up, o1 - o0,
                    MM_STORE_SET, scratch);
+            up += o0;
             dst += o0;
             for (int32_t r = 0; r < rows; r++, dst += n->out[i].stride, up += o1 - o0)
                 be->k->swiglu(dst, dst, up, o1 - o0);

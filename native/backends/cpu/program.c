@@ -48,9 +48,9 @@ static void need_product(const ds4_backend *be, const cpu_node *n, int32_t max_r
             }
             need(s, NEED_OWN_PRODUCT, mm_scratch_bytes(be->mm, m, form, r));
             if (n->gated && i == 0) {
-                int64_t grain = cpu_grain(m, r, be->desc.n_threads);
+                int64_t grain = cpu_grain(m, r, be->desc.n_threads, true);
                 grain = grain < m->n_out ? grain : m->n_out;
-                need(s, NEED_OWN_GATE, (size_t)grain * (size_t)r * sizeof(float));
+                need(s, NEED_OWN_GATE, (size_t)(m->n_out + grain * r) * sizeof(float));
             }
         }
 }
