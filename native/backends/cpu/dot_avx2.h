@@ -14,6 +14,7 @@ typedef __m256 vf;
 MM_INLINE vf vf_zero(void) { return _mm256_setzero_ps(); }
 MM_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 MM_INLINE void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+MM_INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return _mm256_fmadd_ps(a, b, acc); }
 
 MM_INLINE vf vf_load_part(const float *p, int n) {

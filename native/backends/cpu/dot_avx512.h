@@ -14,6 +14,7 @@ typedef __m512 vf;
 MM_INLINE vf vf_zero(void) { return _mm512_setzero_ps(); }
 MM_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 MM_INLINE void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+MM_INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return _mm512_fmadd_ps(a, b, acc); }
 MM_INLINE vf vf_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 

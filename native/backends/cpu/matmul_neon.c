@@ -18,6 +18,7 @@ typedef float32x4_t vf;
 MM_INLINE vf vf_zero(void) { return vdupq_n_f32(0); }
 MM_INLINE vf vf_load(const float *p) { return vld1q_f32(p); }
 MM_INLINE void vf_store(float *p, vf v) { vst1q_f32(p, v); }
+MM_INLINE void vf_prefetch(const void *p) { __builtin_prefetch(p); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return vfmaq_f32(acc, a, b); }
 
 MM_INLINE vf vf_load_part(const float *p, int n) {

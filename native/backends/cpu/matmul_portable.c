@@ -39,6 +39,7 @@ MM_INLINE vf vf_load_bf16(const uint8_t *p) {
     return v;
 }
 
+MM_INLINE void vf_prefetch(const void *p) { (void)p; }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return acc + a * b; }
 
 MM_INLINE void vf_reduce4(vf a, vf b, vf c, vf d, float out[4]) {
