@@ -354,6 +354,12 @@ MM_INLINE panel_kernel *panel_kernel_of(const int halves, const int bits) {
 
 /* ---- what both sizes of product share ---- */
 
+/* Rows are too short, and too many at once, for the processor to foresee the next tile; but the bytes of the next tile
+ * follow this one's, so each block of this one asks for as many bytes of that. */
+MM_INLINE void prefetch(const uint8_t *p, int bytes) {
+    for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T0);
+}
+
 /* Scratch: a copy of the last, incomplete tile's rows | one panel piece | sums carried between pieces. */
 typedef struct q8_scratch {
     uint8_t *rows, *panel;
