@@ -25,8 +25,15 @@ stdenv.mkDerivation {
   buildPhase = ''
     runHook preBuild
     mkdir -p objects
-    compile() { echo "$1"; $CC $copts "''${@:3}" -I. -c "$1" -o "objects/$2"; }
+    cores=''${NIX_BUILD_CORES:-0}
+    [ "$cores" -gt 0 ] || cores=$(nproc)
+    compile() {
+      echo "$1"
+      while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
+      $CC $copts "''${@:3}" -I. -c "$1" -o "objects/$2" &
+    }
     ${lib.concatMapStrings compile groups}
+    for job in $(jobs -p); do wait "$job"; done
     $CC -shared -o libds4.so objects/*.o $linkopts
     runHook postBuild
   '';
