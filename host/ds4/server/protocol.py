@@ -2,14 +2,20 @@
 
 uvicorn's parser collects headers without a limit and answers malformed requests in plain text; an ASGI app has no way
 to drop a client who does not read; and each of its messages costs a task's wake-up, for a token half of the price.
+
+While a pipelined request waits for the answer before it, uvicorn stops reading, and tells only the last request that
+the connection is lost: who pipelined and hung up would keep a bank to the end of the answer. Here reading goes on, what
+comes is kept as it came until its turn, and every request of a lost connection hears of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from http import HTTPStatus
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ds4.server.disconnect import PUSH_KEY, TRANSPORT_KEY
 from ds4.server.errors import ApiError
@@ -18,23 +24,70 @@ MAX_HEAD = 128 << 10
 """Bytes of request line and headers before the connection is cut; smaller excesses get a 431 from the door."""
 
 HEAD_SECONDS = 30.0
+"""How long a connection may take to bring a request's head, from its first byte or the connection's start."""
+
+MAX_AHEAD = 256 << 10
+"""Bytes kept behind a request that waits for the answer before it. Beyond, reading pauses, hang-ups unseen."""
 
 
 class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_bytes: int | None = 0  # None while a body is being read
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._unanswered: deque[RequestResponseCycle] = deque()  # in order, the running one first
+        self._ahead = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._close_silent)
+        self._expect_head()
 
-    def _close_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        self._ahead.clear()
+        for cycle in self._unanswered:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _head_arrived(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._expect_head()  # the rest may wait for the answer that is on its way
+        elif not self.transport.is_closing():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self.pipeline:
+            self._ahead += data
+            if len(self._ahead) > MAX_AHEAD:
+                self.flow.pause_reading()
+            return
+        self._feed(data)
+        if self.pipeline:
+            self.flow.resume_reading()
+
+    def on_response_complete(self) -> None:
+        while self._unanswered and self._unanswered[0].response_complete:
+            self._unanswered.popleft()
+        super().on_response_complete()
+        if self._ahead and not self.pipeline and not self.transport.is_closing():
+            data, self._ahead = bytes(self._ahead), bytearray()
+            self.data_received(data)
+
+    def _feed(self, data: bytes) -> None:
         if self._head_bytes is not None:
+            self._expect_head()
             self._head_bytes += len(data)
             before = self._head_bytes
             super().data_received(data)
@@ -69,7 +122,10 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_bytes = None
+        self._head_arrived()
         super().on_headers_complete()
+        if self.cycle is not None:
+            self._unanswered.append(self.cycle)
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
@@ -84,7 +140,8 @@ class Protocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:  # else an answer is on its way and may not be mixed up
             body = error.body()
             self.transport.write(
-                b"HTTP/1.1 %d Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-                b"connection: close\r\n\r\n%b" % (error.status, len(body), body)
+                b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+                b"connection: close\r\n\r\n%b"
+                % (error.status, HTTPStatus(error.status).phrase.encode(), len(body), body)
             )
         self.transport.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import struct
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import openai
 import pytest
+from ds4.server import protocol
 from ds4.server.limits import Limits
 from ds4.server.protocol import Protocol
 from ds4.sys.descriptors import Status
@@ -248,3 +250,73 @@ def test_a_token_goes_to_its_socket_without_waking_the_streams_task(monkeypatch:
         while b"[DONE]" not in raw:
             raw += client.recv(4096)
         assert text_of(list(sse_data(b"".join(chunks(raw.partition(b"\r\n\r\n")[2]))))) == "abcdefghijklmnopqrst"
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_hang_up_is_noticed_behind_pipelined_requests(stream: bool, how: str) -> None:
+    with LiveServer(banks=1) as live:
+        live.gate.close()
+        body = {"prompt": "abc", "max_tokens": 500, "stream": stream}
+        client = live.open(COMPLETIONS, body)
+        client.sendall(live.request_bytes("/health", b"", "GET") + live.request_bytes(COMPLETIONS, body))
+        live.wait_for(lambda: len(live.engine.scheduler.active) == 1)
+        client.sendall(live.request_bytes("/health", b"", "GET")[:20])
+        hang_up(client, how)
+        live.wait_for(lambda: not live.engine.scheduler.active, 1.0)
+        live.gate.release()
+        live.wait_for(lambda: live.idle)
+        assert live.metric("ds4_cancelled_requests_total") == 1
+        assert live.metric("ds4_clients") == 1  # the one that asks
+
+
+def test_pipelined_requests_are_answered_in_order_however_they_are_cut() -> None:
+    with LiveServer(banks=1) as live:
+        sent = b"".join(
+            live.request_bytes(COMPLETIONS, {"prompt": "a" * count, "max_tokens": 2}) for count in (1, 2000, 3)
+        ) + live.request_bytes(COMPLETIONS, {"prompt": "aaaa", "max_tokens": 2}, headers="Connection: close\r\n")
+        for cuts in ((), (10,), (150, 400, 2300), tuple(range(100, len(sent), 100))):
+            with contextlib.closing(live.connect()) as sock:
+                for start, end in zip((0, *cuts), (*cuts, len(sent)), strict=True):
+                    sock.sendall(sent[start:end])
+                    time.sleep(0.001)
+                got = b""
+                while piece := sock.recv(65536):
+                    got += piece
+            assert re.findall(rb'"prompt_tokens":(\d+)', got) == [b"1", b"2000", b"3", b"4"]
+
+
+def test_what_is_sent_ahead_of_an_answer_is_bounded() -> None:
+    with LiveServer(banks=1) as live:
+        live.gate.close()
+        client = live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 2})
+        live.wait_for(lambda: len(live.engine.scheduler.active) == 1)
+        client.sendall(live.request_bytes("/health", b"", "GET"))
+        client.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            client.sendall(b"x" * (64 << 20))
+        client.close()
+
+
+def test_a_head_that_does_not_arrive_ends_the_connection_the_second_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.1)
+    with LiveServer(banks=1) as live:
+        silent, begun = live.connect(), live.connect()
+        again = live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 2})
+        assert read_answer(again)[0] == 200
+        begun.sendall(b"GET /health HT")
+        again.sendall(b"\r\nGET")
+        for sock in (silent, begun, again):
+            assert sock.recv(100) == b""
+
+
+def test_a_request_that_takes_long_outlives_the_patience_for_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.05)
+    with LiveServer(banks=1) as live:
+        live.gate.close()
+        client = live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 2})
+        time.sleep(0.2)
+        client.sendall(b"GET /health")
+        time.sleep(0.2)
+        live.gate.release()
+        assert read_answer(client)[0] == 200
