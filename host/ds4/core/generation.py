@@ -111,9 +111,12 @@ class Generation(Iterator[Event]):
 
     def close(self) -> None:
         """Ends the answer now and leaves the session ready for the next; what has come stays. May be called twice."""
-        if not self.done:
-            self._pieces.append(self._rest())
-            self._finish("cancelled")
+        if self.done:
+            return
+        with self._session.turn():
+            if not self.done:
+                self._pieces.append(self._rest())
+                self._finish("cancelled")
 
     def __enter__(self) -> Generation:
         return self
@@ -122,8 +125,12 @@ class Generation(Iterator[Event]):
         self.close()
 
     def __next__(self) -> Event:
-        if self.done:
-            raise StopIteration
+        with self._session.lock:
+            if self.done:  # perhaps by another thread's call on the session
+                raise StopIteration
+            return self._step()
+
+    def _step(self) -> Event:
         began, first = time.perf_counter(), not self._started
         try:
             if first:

@@ -70,8 +70,10 @@ def plan(
     to be fast, so they count. MemoryPlanError where what was asked for does not fit, with both sizes.
     """
     for name, value in (("ctx", ctx), ("banks", banks)):
-        if value is not None and value < 1:
-            raise MemoryPlanError("out of range", subject=name, expected="at least 1", found=value)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise MemoryPlanError("out of range", subject=name, expected="an integer, at least 1", found=repr(value))
     if banks is not None and banks > 1024:
         raise MemoryPlanError("out of range", subject="banks", expected="at most 1024", found=banks)
     per_position = kv_bytes_per_position(hparams, kv_type)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ds4.core.engine import EngineThread
@@ -12,7 +13,7 @@ from ds4.core.ledger import SessionLedger
 from ds4.core.sampling import Sampling
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import Cancelled, Ds4Error, TemplateError, TokenizerError
+from ds4.errors import Cancelled, Ds4Error, SamplingError, TemplateError, TokenizerError
 from ds4.sys.descriptors import MAX_TOP
 from ds4.sys.native import NativeSession, NativeSnapshot, Row
 
@@ -22,7 +23,8 @@ Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 
 class Session:
-    """Made by Model.session. May be used from any thread, one call at a time; `cancel` at any time.
+    """Made by Model.session. May be used from any thread. There is one conversation, so calls take turns: one that
+    finds another thread's answer under way ends it, as it would its own; `cancel` waits for nobody.
 
     A prompt that continues what the session holds is evaluated only from where it differs, so a conversation may be
     passed whole with every turn.
@@ -34,6 +36,18 @@ class Session:
         self.engine, self.native, self.tokenizer, self.template = engine, native, tokenizer, template
         self.ledger = SessionLedger(native.desc.n_ctx)
         self._active: Generation | None = None
+        self.lock = threading.RLock()  # held by whoever moves the bank or the ledger
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """This thread's turn. What another one is computing is cancelled: it would have been ended anyway."""
+        if not self.lock.acquire(blocking=False):
+            self.cancel()
+            self.lock.acquire()
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     @property
     def ctx(self) -> int:
@@ -58,6 +72,9 @@ class Session:
         """
         if isinstance(prompt, str):
             return self.tokenizer.with_bos(self.tokenizer.encode(prompt))
+        if prompt is None or isinstance(prompt, bytes | bytearray | memoryview | Mapping):  # some are lists of ints too
+            expected = "text, token ids or a list of messages"
+            raise TokenizerError("not a prompt", subject="prompt", expected=expected, found=type(prompt).__name__)
         items = list(prompt)
         if items and all(isinstance(item, Mapping) for item in items):
             if self.template is None:
@@ -97,27 +114,29 @@ class Session:
         Raises at once ContextLengthError (with both numbers), TokenizerError, TemplateError, SamplingError; while
         iterating, EngineError. A second generation ends the first.
         """
-        stops = [stop] if isinstance(stop, str) else list(stop)
+        stops = _stop_strings(stop)
         _bounded("max_tokens", max_tokens, 1, None)
         _bounded("logprobs", logprobs, 0, MAX_TOP)
-        if any(not text for text in stops):
-            raise Ds4Error("an empty stop string", subject="stop", code="stop_empty")
+        if sampling is not None and not isinstance(sampling, Sampling):
+            raise SamplingError("not Sampling", subject="sampling", expected="Sampling(...)", found=repr(sampling)[:80])
         sampling = Sampling() if sampling is None else sampling
         sampling.check_vocabulary(self.tokenizer.n_vocab)
         ids = self.encode(prompt, tools=tools, **variables)
-        self.settle()
-        self._active = Generation(
-            self,
-            ids,
-            sampling,
-            max_tokens=max_tokens,
-            stop=stops,
-            stop_ids=frozenset() if ignore_eos else self.tokenizer.stop_ids,
-            logprobs=logprobs,
-            progress=progress,
-            special=special,
-        )
-        return self._active
+        with self.turn():
+            self.settle()
+            generation = Generation(
+                self,
+                ids,
+                sampling,
+                max_tokens=max_tokens,
+                stop=stops,
+                stop_ids=frozenset() if ignore_eos else self.tokenizer.stop_ids,
+                logprobs=logprobs,
+                progress=progress,
+                special=special,
+            )
+            self._active = generation
+        return generation
 
     def sync(self, prompt: Prompt, progress: Progress | None = None) -> int:
         """Makes the session hold exactly the prompt's tokens, without drawing any; returns how many it held already.
@@ -125,7 +144,11 @@ class Session:
         Raises Cancelled if `cancel` was called meanwhile; what had been evaluated by then stays.
         """
         ids = self.encode(prompt)
-        self.settle()
+        with self.turn():
+            self.settle()
+            return self._sync(ids, progress)
+
+    def _sync(self, ids: list[int], progress: Progress | None) -> int:
         if self.ledger.valid and ids == self.ledger.tokens:
             return len(ids)
         plan = self.ledger.plan(ids)
@@ -163,9 +186,10 @@ class Session:
 
     def rewind(self, length: int) -> int:
         """Forgets positions length and on (clamped to what is held); returns the new length."""
-        self.settle()
-        self.engine.call(self._cut, max(0, min(length, len(self.ledger))))
-        return len(self.ledger)
+        with self.turn():
+            self.settle()
+            self.engine.call(self._cut, max(0, min(length, len(self.ledger))))
+            return len(self.ledger)
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -173,8 +197,9 @@ class Session:
 
     def snapshot(self) -> NativeSnapshot:
         """The session's state as bytes (`bytes(...)` or `.view()`), tokens included."""
-        self.settle()
-        return self.engine.call(self.native.snapshot, 0)
+        with self.turn():
+            self.settle()
+            return self.engine.call(self.native.snapshot, 0)
 
     def restore(self, snapshot: NativeSnapshot | bytes, tokens: Sequence[int]) -> None:
         """Puts a snapshot back. tokens: those that the session held when it was taken (`tokens`).
@@ -182,14 +207,15 @@ class Session:
         Raises EngineError (engine_format) for damaged or foreign bytes, Ds4Error (snapshot_tokens) if the count of
         tokens is not the snapshot's; the session is then empty or as it was.
         """
-        self.settle()
-        length = self.engine.call(self.native.restore, 0, snapshot)
-        if length != len(tokens):
-            self.engine.call(self.native.truncate, 0, 0)
-            self.ledger.rewind(0)
-            found, code = len(tokens), "snapshot_tokens"
-            raise Ds4Error("not the snapshot's tokens", subject="tokens", expected=length, found=found, code=code)
-        self.ledger.adopt(tokens)
+        with self.turn():
+            self.settle()
+            length = self.engine.call(self.native.restore, 0, snapshot)
+            if length != len(tokens):
+                self.engine.call(self.native.truncate, 0, 0)
+                self.ledger.rewind(0)
+                found, code = len(tokens), "snapshot_tokens"
+                raise Ds4Error("not the snapshot's tokens", subject="tokens", expected=length, found=found, code=code)
+            self.ledger.adopt(tokens)
 
     def cancel(self) -> None:
         """Ends the answer or the evaluation that is running. [any thread]"""
@@ -211,10 +237,11 @@ class Session:
 
     def close(self) -> None:
         """Frees the session's memory. May be called twice."""
-        if self.native.closed or self.engine.closed:
-            return
-        self.settle()
-        self.engine.call(self.native.close)
+        with self.turn():
+            if self.native.closed or self.engine.closed:
+                return
+            self.settle()
+            self.engine.call(self.native.close)
 
     def __enter__(self) -> Session:
         return self
@@ -223,7 +250,21 @@ class Session:
         self.close()
 
 
+def _stop_strings(stop: str | Sequence[str]) -> list[str]:
+    stops = [stop] if isinstance(stop, str) else list(stop) if isinstance(stop, Sequence) else [stop]
+    for text in stops:
+        if not isinstance(text, str):
+            expected, found = "a string or strings", repr(text)[:80]
+            raise Ds4Error("not a stop string", subject="stop", expected=expected, found=found, code="stop_type")
+        if not text:
+            raise Ds4Error("an empty stop string", subject="stop", code="stop_empty")
+    return stops
+
+
 def _bounded(name: str, value: int | None, low: int, high: int | None) -> None:
-    if value is not None and (isinstance(value, bool) or value < low or (high is not None and value > high)):
+    if value is None:
+        return
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
         expected = f"{low} or more" if high is None else f"{low}..{high}"
         raise Ds4Error("out of range", subject=name, expected=expected, found=value, code=name)

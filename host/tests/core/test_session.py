@@ -415,3 +415,62 @@ def test_close_may_come_twice_and_in_the_middle_of_an_answer(engine: EngineThrea
     session.close()
     session.close()
     assert fake.closed and generation.done
+
+
+def test_threads_that_share_a_session_take_turns_and_leave_it_whole(engine: EngineThread) -> None:
+    session, _ = make(engine)
+    failures: list[BaseException] = []
+
+    def work(prompt: list[int]) -> None:
+        try:
+            for _ in range(30):
+                generation = session.generate(prompt, max_tokens=8)
+                generation.run()
+                if generation.finish_reason == "length":
+                    assert generation.tokens == expected(prompt, 8)
+                else:  # ended by another thread's call
+                    assert generation.finish_reason == "cancelled"
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=([number, 7, 9],)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert failures == []
+    session.clear()
+    generation = session.generate([5, 6], max_tokens=4)
+    generation.run()
+    assert generation.tokens == expected([5, 6], 4)
+
+
+def test_a_session_closed_by_another_thread_ends_its_answer(engine: EngineThread) -> None:
+    session, _ = make(engine)
+    generation = session.generate([1, 2], max_tokens=50)
+    next(generation)
+    closer = threading.Thread(target=session.close)
+    closer.start()
+    closer.join(10)
+    assert not closer.is_alive()
+    assert list(generation) == []
+    assert generation.finish_reason == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_tokens": "3"}, {"max_tokens": 1.5}, {"logprobs": 2.0}, {"stop": [3]}, {"stop": b"x"}, {"sampling": {}}],
+)
+def test_options_of_another_type_are_refused_by_name(engine: EngineThread, options: dict[str, Any]) -> None:
+    session, _ = make(engine)
+    with pytest.raises(Ds4Error) as caught:
+        session.generate([1, 2], **options)
+    assert caught.value.subject == next(iter(options))
+
+
+@pytest.mark.parametrize("prompt", [b"hi", bytearray(b"hi"), None, {"role": "user", "content": "hi"}])
+def test_bytes_and_single_messages_are_no_prompts(engine: EngineThread, prompt: Any) -> None:
+    session, _ = make(engine)
+    with pytest.raises(TokenizerError, match="not a prompt"):
+        session.generate(prompt)
