@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import secrets
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,9 +43,12 @@ class Sampling:
         _integer("top_k", self.top_k, 0, 2**31 - 1)
         if self.seed is not None:
             _integer("seed", self.seed, -(2**63), 2**64 - 1)
+        if not isinstance(self.logit_bias, Mapping):
+            found = repr(self.logit_bias)[:80]
+            raise SamplingError("not a mapping", subject="logit_bias", expected="{token id: bias}", found=found)
         if len(self.logit_bias) > MOST_BIASED:
-            found = len(self.logit_bias)
-            raise SamplingError("too many tokens", subject="logit_bias", expected=f"at most {MOST_BIASED}", found=found)
+            expected = f"at most {MOST_BIASED}"
+            raise SamplingError("too many tokens", subject="logit_bias", expected=expected, found=len(self.logit_bias))
         for token, value in self.logit_bias.items():
             _integer("logit_bias", token, 0, 2**31 - 1)
             _number(f"logit_bias[{token}]", value, -100.0, 100.0)
@@ -83,8 +86,12 @@ def _number(
     wanted = f"a number in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SamplingError("not a number", subject=name, expected=wanted, found=repr(value))
-    bad = not math.isfinite(value) or value < low or value > high
-    if bad or (open_low and value == low) or (open_high and value == high):
+    bad = not low <= value <= high
+    if not bad and (open_low or open_high):
+        # The engine's numbers are float32: what rounds to the excluded end is out of range there.
+        (single,) = struct.unpack("f", struct.pack("f", value))
+        bad = (open_low and single == low) or (open_high and single == high)
+    if bad:
         raise SamplingError("out of range", subject=name, expected=wanted, found=value)
 
 
