@@ -24,6 +24,7 @@ from ds4.cli.arguments import (
 from ds4.core import catalog
 from ds4.core.exits import Exit, guarded
 from ds4.core.options import MODEL, MODEL_DIR
+from ds4.core.reading import read_text
 from ds4.core.settings import Option, Program, Settings, load
 from ds4.errors import SettingsError
 
@@ -85,7 +86,10 @@ def _run(settings: Settings) -> int:
     if diagnostics.wanted(settings):
         path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
         text = settings[TOKENIZE]
-        return diagnostics.run(settings, path, sys.stdin.read() if text == "-" else text)
+        return diagnostics.run(settings, path, read_text(None) if text == "-" else text)
+    results: tuple[Option[Any], ...] = (PREDICT, DUMP_LOGITS, DUMP_LOGPROBS)
+    if settings.given(TOKEN_IDS) and not any(settings.given(option) for option in results):
+        raise SettingsError("needs --predict, --dump-logits or --dump-logprobs", subject="--token-ids")
     prompt = read_prompt(settings)
     path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
     # What computes is imported only now, so that nothing above needs an engine.
@@ -93,8 +97,7 @@ def _run(settings: Settings) -> int:
         from ds4.cli.prompt import dump_tokens
 
         return dump_tokens(settings, path, prompt)
-    proofs: tuple[Option[Any], ...] = (TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_LOGPROBS)
-    if any(settings.given(option) for option in proofs):
+    if any(settings.given(option) for option in results):
         from ds4.cli.prove import prove
 
         return prove(settings, path, prompt)
@@ -121,12 +124,7 @@ def read_prompt(settings: Settings) -> str | None:
     piped = not given and not settings[INTERACTIVE] and not sys.stdin.isatty()
     if file is None and not piped:
         return None
-    raw = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
-    subject = "standard input" if file is None or str(file) == "-" else str(file)
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SettingsError("the prompt is not UTF-8", subject=subject, expected="UTF-8", found=str(error)) from None
+    text = read_text(file)
     if file is None:
         # A pipe ends its text with a newline that nobody meant; a file is taken as it is.
         text = text.removesuffix("\n")

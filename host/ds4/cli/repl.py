@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
@@ -15,8 +14,10 @@ from ds4.cli.chat import Chat
 from ds4.cli.reader import Reader
 from ds4.cli.terminal import dim
 from ds4.core.exits import Exit
+from ds4.core.kinds import expanded
+from ds4.core.reading import read_text
 from ds4.core.settings import caller_directory
-from ds4.errors import Ds4Error
+from ds4.errors import Ds4Error, SettingsError
 
 HELP = """\
 /help          this
@@ -62,7 +63,7 @@ class Repl:
                 if not self._reader.interactive:
                     raise
                 self._note("Ctrl-D or /quit leaves")
-            except (Ds4Error, OSError, UnicodeDecodeError) as error:
+            except (Ds4Error, OSError) as error:
                 self._note(str(error))
 
     def _take(self, text: str) -> None:
@@ -101,7 +102,11 @@ class Repl:
         if not argument:
             self._note("/read needs a file")
             return
-        self._answer((caller_directory() / Path(argument).expanduser()).read_text("utf-8"))
+        try:
+            path = caller_directory() / expanded(argument)
+        except ValueError as error:
+            raise SettingsError("cannot use this value", subject="/read", expected=error, found=argument) from None
+        self._answer(read_text(path))
 
     def _system(self, argument: str) -> None:
         if argument:
@@ -112,7 +117,7 @@ class Repl:
 
     def _ctx(self, argument: str) -> None:
         if argument:
-            if not argument.isdigit() or int(argument) < 1:
+            if not (argument.isascii() and argument.isdigit() and 0 < int(argument) < 1 << 31):
                 self._note(f"/ctx needs a number of tokens (found {argument!r})")
                 return
             self._chat.set_context(int(argument))

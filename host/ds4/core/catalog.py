@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds4.core.kinds import expanded
 from ds4.core.settings import caller_directory
 from ds4.errors import SettingsError
 
@@ -52,7 +53,7 @@ def embedded_path(name: str = DEFAULT_MODEL) -> Path:
         known = ", ".join(m.name for m in EMBEDDED)
         raise SettingsError("no such embedded model", subject=name, expected=known, found=name)
     if os.environ.get(model.variable):
-        path = caller_directory() / Path(os.environ[model.variable]).expanduser()
+        path = caller_directory() / _expanded(os.environ[model.variable], model.variable)
         if not path.is_file():
             raise SettingsError("names no file", subject=model.variable, expected="a GGUF file", found=str(path))
         return path
@@ -89,7 +90,7 @@ def resolve(spec: str, model_dir: Path | None = None) -> Path:
     directory), or the name of a model under model_dir. Raises SettingsError."""
     if any(spec == model.name for model in EMBEDDED):
         return embedded_path(spec)
-    path = caller_directory() / Path(spec).expanduser()
+    path = caller_directory() / _expanded(spec, spec)
     if path.is_file():
         return path
     if path.is_dir() and (inside := sorted(_in_directory(path), key=lambda e: e.name)):
@@ -100,11 +101,22 @@ def resolve(spec: str, model_dir: Path | None = None) -> Path:
     for entry in listed:
         if entry.name.lower() == spec.lower():
             return entry.path
+    if path.is_dir():
+        raise SettingsError("the folder holds no model (*.gguf)", subject=spec)
+    if path.exists():
+        raise SettingsError("neither a model's name nor a regular file", subject=spec)
     if os.sep in spec or spec.endswith(".gguf"):
         raise SettingsError("no such file", subject=str(path))
     close = difflib.get_close_matches(spec.lower(), [e.name.lower() for e in listed] or [DEFAULT_MODEL], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise SettingsError(f"no such model or file{hint} (known: {_names(listed) or 'none'})", subject=spec)
+
+
+def _expanded(path: str, subject: str) -> Path:
+    try:
+        return expanded(path)
+    except ValueError as error:
+        raise SettingsError("cannot use this value", subject=subject, expected=error, found=path) from None
 
 
 def _names(listed: list[Entry]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -76,6 +78,7 @@ def exit_code(error: BaseException) -> Exit:
 def guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code; a bug of ours
     keeps its traceback."""
+    _standard_streams()
     try:
         code = run()
         sys.stdout.flush()
@@ -87,6 +90,25 @@ def guarded(name: str, run: Callable[[], int]) -> int:
     except KeyboardInterrupt as error:
         sys.stderr.write("\n")
         return exit_code(error)
-    except (Ds4Error, OSError) as error:
+    except OSError as error:
+        told = error.strerror or error
+        sys.stderr.write(f"{name}: {told if error.filename is None else f'{error.filename}: {told}'}\n")
+        return exit_code(error)
+    except Ds4Error as error:
         sys.stderr.write(f"{name}: {error}\n")
         return exit_code(error)
+
+
+def _standard_streams() -> None:
+    """Makes the three streams usable however the command was started.
+
+    Python has None for one that the caller closed; and its descriptor would go to the next file that is opened, a model
+    say, for stray output to land in. ASCII is what Python makes of a locale that says nothing: UTF-8 is meant, as of
+    arguments. Characters that another encoding lacks are shown as escapes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        known = codecs.lookup(sys.stdout.encoding).name
+        sys.stdout.reconfigure(encoding="utf-8" if known == "ascii" else known, errors="backslashreplace")

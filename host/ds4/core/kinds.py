@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +32,20 @@ class Kind(Generic[T]):
     completes: str = ""  # "file", "directory" or "model", for shell completion
 
 
+def _unicode(raw: str) -> str:
+    """Text of a flag or variable. Bytes that the locale could not read come as lone surrogates; they are taken for the
+    UTF-8 that they mostly are, and refused if they are not."""
+    try:
+        return raw if raw.isascii() else os.fsencode(raw).decode("utf-8")
+    except UnicodeError:
+        raise ValueError("text in UTF-8") from None
+
+
 def text(metavar: str = "TEXT") -> Kind[str]:
     def parse(raw: object, base: Path) -> str:
         if not isinstance(raw, str):
             raise ValueError("text")
-        return raw
+        return _unicode(raw)
 
     return Kind(metavar, parse)
 
@@ -47,7 +57,7 @@ def texts(metavar: str = "TEXT") -> Kind[tuple[str, ...]]:
         items = raw if isinstance(raw, list) else [raw]
         if not all(isinstance(item, str) for item in items):
             raise ValueError("text or a list of texts")
-        return tuple(items)
+        return tuple(map(_unicode, items))
 
     return Kind(metavar, parse, repeats=True)
 
@@ -58,6 +68,13 @@ def _in_range(low: float | None, high: float | None) -> str:
     return f" >= {low}" if low is not None else f" <= {high}" if high is not None else ""
 
 
+def _plain(raw: T) -> T:
+    """What Python reads as a number beyond what a person means by one is refused: 1_0, digits of other scripts."""
+    if isinstance(raw, str) and (not raw.isascii() or "_" in raw):
+        raise ValueError
+    return raw
+
+
 def integer(low: int | None = None, high: int | None = None, metavar: str = "N") -> Kind[int]:
     expected = "an integer" + _in_range(low, high)
 
@@ -65,7 +82,7 @@ def integer(low: int | None = None, high: int | None = None, metavar: str = "N")
         try:
             if isinstance(raw, bool) or not isinstance(raw, int | str):
                 raise ValueError
-            value = int(raw)
+            value = int(_plain(raw))
         except ValueError:
             raise ValueError(expected) from None
         if (low is not None and value < low) or (high is not None and value > high):
@@ -99,8 +116,8 @@ def number(low: float | None = None, high: float | None = None, metavar: str = "
         try:
             if isinstance(raw, bool) or not isinstance(raw, int | float | str):
                 raise ValueError
-            value = float(raw)
-        except ValueError:
+            value = float(_plain(raw))
+        except (ValueError, OverflowError):
             raise ValueError(expected) from None
         if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
             raise ValueError(expected)
@@ -156,14 +173,22 @@ def choice(*names: str) -> Kind[str]:
     return Kind("|".join(names), parse, choices=names)
 
 
+def expanded(raw: str) -> Path:
+    """The path, a leading `~` or `~user` replaced by that home. ValueError if nobody knows it."""
+    try:
+        return Path(raw).expanduser()
+    except RuntimeError:
+        raise ValueError("a path; there is no such home") from None
+
+
 def path(completes: str = "file", metavar: str = "") -> Kind[Path]:
     """A path, `~` expanded; "-" is left for the program to understand. Relative ones start at the caller's directory,
     in a TOML file at the file's own."""
 
     def parse(raw: object, base: Path) -> Path:
-        if not isinstance(raw, str) or not raw:
+        if not isinstance(raw, str) or not raw or "\0" in raw:
             raise ValueError("a path")
-        return Path(raw) if raw == "-" else base / Path(raw).expanduser()
+        return Path(raw) if raw == "-" else base / expanded(raw)
 
     return Kind(metavar or ("DIR" if completes == "directory" else "FILE"), parse, completes=completes)
 
@@ -172,8 +197,9 @@ def model_reference() -> Kind[str]:
     """A model's name or path; see core.catalog.resolve."""
 
     def parse(raw: object, base: Path) -> str:
-        if not isinstance(raw, str) or not raw:
+        if not isinstance(raw, str) or not raw or "\0" in raw:
             raise ValueError("a model's name or path")
+        expanded(raw)
         # In a TOML file ./x.gguf means beside that file; elsewhere base is the caller's directory, as in resolve.
         return str(base / raw) if raw.startswith(("./", "../")) else raw
 

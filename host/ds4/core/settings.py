@@ -50,13 +50,18 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
+_LARGEST_FILE = 1 << 20  # bytes of a TOML file; a device in its place never ends
 TABLES = ("cli", "server", "bench", "agent")  # one per program; each checks its own
 
 
 def caller_directory() -> Path:
     """The folder that the person typed the command in: `./dev` and `bazel run` start programs elsewhere and leave it in
     DS4_CALLER_DIR and BUILD_WORKING_DIRECTORY."""
-    return Path(os.environ.get("DS4_CALLER_DIR") or os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
+    named = os.environ.get("DS4_CALLER_DIR") or os.environ.get("BUILD_WORKING_DIRECTORY")
+    try:
+        return Path(named or os.getcwd())
+    except FileNotFoundError:
+        raise SettingsError("it was removed; change to another", subject="the current folder") from None
 
 
 # ---- options and programs ---------------------------------------------------------------------------------------
@@ -280,12 +285,18 @@ def _read_toml(program: Program, given: Path | None, env: Mapping[str, str]) -> 
     home = Path(env.get("HOME") or "~").expanduser()
     file = given or Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "ds4" / "config.toml"
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
+        with file.open("rb") as stream:
+            raw = stream.read(_LARGEST_FILE + 1)
+        if len(raw) > _LARGEST_FILE:
+            raise SettingsError(f"larger than {_LARGEST_FILE} bytes, so no configuration file", subject=str(file))
+        data = tomllib.loads(raw.decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):  # a service's home may be /dev/null
         if given is None:
             return {}
         raise SettingsError("no such file", subject=str(file)) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"cannot read it: {error.strerror}", subject=str(file)) from None
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"cannot read it: {error}", subject=str(file)) from None
     # Deferred: the shared options are declared with this module's Option.
     from ds4.core.options import SHARED

@@ -15,6 +15,7 @@ from ds4.core.exits import EPILOG, Exit, guarded
 from ds4.core.identify import Identity, identify_inventory
 from ds4.core.options import BACKEND, BATCH, ENGINE_OPTIONS, KV, MODEL, MODEL_DIR, MODEL_OPTIONS, NUMERIC, THREADS
 from ds4.core.options import CTX as CONTEXT
+from ds4.core.reading import read_text
 from ds4.core.render import byte_size, table
 from ds4.core.settings import Option, Program, Settings, boolean, integer, integers, load, number, path
 from ds4.core.tokenizer import Tokenizer
@@ -214,7 +215,7 @@ def _sweep(settings: Settings, file: Path) -> int:
 def _prompt(file: Path | None, tokenizer: Tokenizer, count: int) -> list[int]:
     if file is None:
         return prose_ids(tokenizer, count)
-    ids = tokenizer.encode(file.read_text("utf-8"))
+    ids = tokenizer.encode(read_text(file))
     ids = tokenizer.with_bos(ids)
     if len(ids) < count:
         raise SettingsError("the text is too short", subject=str(file), expected=f"{count} tokens", found=len(ids))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,18 @@ def foreign(tmp_path: Path) -> Path:
         (["-p", "x", "-m", "broken.gguf"], 3, "ds4: magic: not a GGUF file"),
         (["completion", "tcsh"], 2, "expected bash, zsh, fish, found 'tcsh'"),
         (["models", "--model-dir", "gone"], 2, "no such folder"),
+        (["--config", "/dev/zero", "-p", "x"], 2, "/dev/zero: larger than 1048576 bytes, so no configuration file"),
+        (
+            ["--prompt-file", "/dev/zero"],
+            2,
+            "/dev/zero: the text is too large (expected at most 67108864 bytes, found more)",
+        ),
+        (["--prompt-file", "gone"], 1, "/gone: No such file or directory"),
+        (["-m", "/dev/zero", "-p", "x"], 2, "/dev/zero: neither a model's name nor a regular file"),
+        (["-m", "~nobody-has-this-name/x.gguf", "-p", "x"], 2, "there is no such home"),
+        (["--token-ids", "1,2"], 2, "--token-ids: needs --predict, --dump-logits or --dump-logprobs"),
+        (["--token-ids", "1_0", "--predict", "1"], 2, "expected integers >= 0 separated by commas, found '1_0'"),
+        (["-p", "caf\udce9"], 2, "ds4: -p: cannot use this value (expected text in UTF-8"),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_its_code(
@@ -95,7 +108,41 @@ def test_an_empty_pipe_is_not_a_prompt(tmp_path: Path, foreign: Path) -> None:
 def test_a_prompt_that_is_not_utf_8_is_refused(tmp_path: Path, foreign: Path) -> None:
     done = run(CLI, "-m", str(foreign), home=tmp_path, input=b"caf\xe9")
     assert done.returncode == 2
-    assert "standard input: the prompt is not UTF-8" in done.stderr
+    assert "standard input: the text is not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_closed_standard_stream_is_no_traceback_and_no_place_for_other_files(closed: int, tmp_path: Path) -> None:
+    words = f"exec {closed}>&-; exec {shlex.quote(sys.executable)} -m {CLI} "
+    for argv, code in (("--version", 0), ("--no-such-option", 2), ("", 2)):
+        done = subprocess.run(
+            ["sh", "-c", words + argv], capture_output=True, env=environment(tmp_path), cwd=tmp_path, timeout=60,
+            check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+@needs_model
+def test_what_a_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    env = {"DS4_EMBEDDED_MODEL": os.path.abspath(MODEL), "PYTHONIOENCODING": "latin-1"}
+    done = run(CLI, "--tokenize", "a →", home=tmp_path, **env)
+    assert done.returncode == 0, done.stderr
+    assert "\\u2192" in done.stdout
+
+
+@needs_model
+def test_arguments_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    model = {"DS4_EMBEDDED_MODEL": os.path.abspath(MODEL)}
+    locale = {**model, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    plain, odd = (run(CLI, "--tokenize", "é 你", "--json", home=tmp_path, **env) for env in (model, locale))
+    assert plain.returncode == odd.returncode == 0
+    assert json.loads(plain.stdout) == json.loads(odd.stdout)
+
+
+def test_a_home_that_is_no_folder_has_no_configuration(tmp_path: Path, foreign: Path) -> None:
+    done = run(CLI, "--identify", "-m", str(foreign), home=tmp_path, HOME="/dev/null")
+    assert done.returncode == 0, done.stderr
 
 
 def test_version_and_help_succeed_on_stdout(tmp_path: Path) -> None:
