@@ -2,7 +2,8 @@
  *
  * A product runs in two stages. First the activations are prepared (copied, or quantised, into a form that the kernels
  * want): rows are independent, so threads share them by row. After a barrier, threads take ranges of outputs ("grains")
- * in any order. Neither the number of threads nor the order of grains changes a bit of the result. */
+ * in any order. Neither the number of threads nor the order of grains changes a bit of the result; nor, in either numeric
+ * mode, does the number of rows that share the product, so prefill in any chunking and batched decode agree to the bit. */
 #ifndef DS4_CPU_MATMUL_H
 #define DS4_CPU_MATMUL_H
 
@@ -20,8 +21,8 @@ typedef struct cpu_weight {
  * its preparation. */
 typedef enum mm_form {
     MM_FORM_F32 = 0, /* as it is: mm_run reads x itself, nothing to prepare */
-    MM_FORM_Q8 = 1,  /* blocks of 32 int8 with an fp32 scale (and sums): row-by-row dot products, few rows */
-    MM_FORM_I16 = 2  /* blocks of 32 int16 with an fp32 scale (and sums): packed panels, many rows */
+    MM_FORM_Q8 = 1,  /* blocks of 32 int8 with an fp32 scale (and sums) */
+    MM_FORM_I16 = 2  /* the same integers as int16: packed panels of Q8_0 weights, many rows */
 } mm_form;
 
 typedef enum mm_store { MM_STORE_SET = 0, MM_STORE_ADD = 1 } mm_store;
