@@ -9,7 +9,9 @@ has
 - every printed value is counted before it is joined to the rest, also inside `{% set %}` blocks and macros;
 - operations that make something big out of something small (`*`, `**`, `+`, `%`, `~`, replace, join, indent, format,
 range)
-  are bounded before they run, and filters and str methods that templates do not need are absent.
+  are bounded before they run, and filters and str methods that templates do not need are absent;
+- lists are small however often they hold one another, so a container is weighed as it would unfold before anything
+  walks it: printing, formatting, comparing, hashing.
 
 What one tick can cost is thus bounded by the sizes, and the number of ticks by the clock.
 """
@@ -17,6 +19,7 @@ What one tick can cost is thus bounded by the sizes, and the number of ticks by 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import threading
@@ -30,6 +33,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from ds4.errors import TemplateError
 
@@ -38,6 +42,8 @@ _FILTERS = (
     "lower map max min reject rejectattr replace reverse safe select selectattr sort string sum title tojson trim "
     "truncate unique upper"
 ).split()
+_SHALLOW = ("attr", "count", "d", "default", "first", "items", "last", "length", "safe")  # do not look into items
+_COMPARING = "eq equalto == ne != lt lessthan < le <= gt greaterthan > ge >= in".split()
 _LAZY = ("map", "select", "reject", "selectattr", "rejectattr")  # generators: each item ticks
 _WHOLE = ("dictsort", "groupby", "list", "max", "min", "reverse", "sort", "sum", "unique")  # take all items at once
 _STR_METHODS = frozenset(
@@ -49,7 +55,14 @@ _STR_METHODS = frozenset(
 _WIDE = re.compile(r"\d{5,}|\*|:[^{}]*\{")
 _MOST_BITS = 4096  # of an integer
 _MOST_ITEMS = 100_000  # of a list that a template builds
+_MOST_REASON = 2000  # characters of a refusal's message
 _MADE = 32  # all strings made on the way, as a multiple of the output's bound
+
+
+_END = object()
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_HOLDERS = (list, tuple, dict, set, frozenset, *_VIEWS, Namespace)
+_WEIGHED = "weighed"  # a filter, since jinja2 calls those directly
 
 
 class _Generation(Extension):
@@ -125,11 +138,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self._local = threading.local()
         filters = {name: self.filters[name] for name in _FILTERS if name in self.filters}
         filters.update({name: self._lazily(filters[name]) for name in _LAZY})
+        deep = filters.keys() - {*_LAZY, *_SHALLOW}
+        filters.update({name: self._weighing(filters[name]) for name in deep})
         filters.update({name: self._wholly(filters[name]) for name in _WHOLE})
+        tests: dict[str, Any] = dict(self.tests)
+        self.tests = {**tests, **{name: self._weighing(tests[name]) for name in _COMPARING}}
+        filters[_WEIGHED] = self.weighed
         filters.update(tojson=self._tojson, replace=self._replace, join=self._join, indent=self._indent)
         self.filters = filters
         self.globals = {name: self.globals[name] for name in ("range", "dict", "namespace", "cycler", "joiner")}
-        self.globals.update(raise_exception=_refuse, strftime_now=self._strftime_now)
+        self.globals.update(raise_exception=self._refuse, strftime_now=self._strftime_now)
 
     # ---- compiling
 
@@ -146,6 +164,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
                     setattr(parent, name, self._bounded_concat(child))
                 elif isinstance(child, list):
                     child[:] = [self._bounded_concat(c) if isinstance(c, nodes.Concat) else c for c in child]
+        for compare in list(tree.find_all(nodes.Compare)):
+            compare.expr = self._weighed(compare.expr)
+            for operand in compare.ops:
+                operand.expr = self._weighed(operand.expr)
+        for pair in list(tree.find_all(nodes.Pair)):
+            pair.key = self._weighed(pair.key)
         tree.set_environment(self)
         code = self.compile(tree)
         return jinja2.Template.from_code(self, code, self.make_globals(None), None)
@@ -153,6 +177,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
     @staticmethod
     def _bounded_concat(node: nodes.Concat) -> nodes.Call:
         return nodes.Call(nodes.EnvironmentAttribute("concat_bounded"), node.nodes, [], None, None)
+
+    @staticmethod
+    def _weighed(node: nodes.Expr) -> nodes.Expr:
+        if isinstance(node, nodes.Const | nodes.TemplateData):
+            return node
+        return nodes.Filter(node, _WEIGHED, [], [], None, None)
 
     # ---- running
 
@@ -180,14 +210,50 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def tick(self, static: int) -> None:
         self.running.spend(static)
 
+    def weight(self, value: Any) -> int:
+        """Characters and items of a value with all that it holds, as often as it holds it."""
+        if isinstance(value, str):
+            return len(value)
+        walks, weight = [iter(_held(value))], 0
+        while walks:
+            item = next(walks[-1], _END)
+            if item is _END:
+                walks.pop()
+                continue
+            weight += 2 + (len(item) if isinstance(item, str) else 0)
+            if weight > self.running.characters:
+                raise self.running.too_big()
+            if isinstance(item, _HOLDERS):
+                self.running.check_time()
+                walks.append(iter(_held(item)))
+        return weight
+
+    def weighed(self, value: Any) -> Any:
+        """The value, which may be walked."""
+        if isinstance(value, _HOLDERS):
+            self.weight(value)
+        return value
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        return super().getitem(obj, self.weighed(argument))
+
+    def _weighing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def weighing(*args: Any, **kwargs: Any) -> Any:
+            for argument in (*args, *kwargs.values()):
+                self.weighed(argument)
+            return function(*args, **kwargs)
+
+        return weighing
+
     def _printed(self, value: Any) -> Any:
         if not isinstance(value, str):
-            value = str(value)
+            value = str(self.weighed(value))
         self.running.spend(len(value))
         return value
 
     def concat_bounded(self, *values: Any) -> str:
-        texts = [str(value) for value in values]
+        texts = [str(self.weighed(value)) for value in values]
         self.running.make(sum(map(len, texts)))
         return "".join(texts)
 
@@ -216,7 +282,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _formats(self, pattern: str, values: Iterable[Any]) -> None:
         if _WIDE.search(pattern):
             raise self.running.too_big()
-        longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+        longest = max(map(self.weight, values), default=0)
         fields = pattern.count("%") + pattern.count("{")
         self.running.make(len(pattern) + fields * (longest + 10_000))
 
@@ -240,6 +306,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         owner = getattr(obj, "__self__", None)
+        if isinstance(owner, list | tuple | dict):  # index, count, get: they compare or hash
+            for value in (owner, *args) if isinstance(owner, list | tuple) else args:
+                self.weighed(value)
         if isinstance(owner, str):
             name = getattr(obj, "__name__", "")
             if name == "replace":  # kwargs: only the loop's variables, which jinja2 passes to every call
@@ -279,12 +348,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
     ) -> str:
         self.running.most(indent if isinstance(indent, int) else len(indent or ""), 64)
         options = {"ensure_ascii": ensure_ascii, "indent": indent, "separators": separators, "sort_keys": sort_keys}
-        text: str = self._local.encode(value, options)
+        text: str = self._local.encode(self.weighed(value), options)
         self.running.make(len(text))
         return text
 
     def _replace(self, text: Any, old: str, new: str, count: int | None = None) -> str:
-        subject, old, new = str(text), str(old), str(new)
+        subject, old, new = (str(self.weighed(value)) for value in (text, old, new))
         times = subject.count(old) if old else len(subject) + 1
         if count is not None and count >= 0:
             times = min(times, count)
@@ -294,7 +363,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _join(self, values: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
         texts = []
         for value in values:
-            text = str(value if attribute is None else self.getitem(value, attribute))
+            text = str(self.weighed(value if attribute is None else self.getitem(value, attribute)))
             self.running.make(len(text) + len(separator))
             texts.append(text)
         return str(separator).join(texts)
@@ -310,11 +379,19 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.running.most(len(pattern), 1000)
         return time.strftime(pattern, self._clock())
 
+    def _refuse(self, message: object) -> None:
+        raise TemplateError(str(self.weighed(message))[:_MOST_REASON], code="template_refused")
+
+
+def _held(value: Any) -> Iterable[Any]:
+    """What a container holds."""
+    if isinstance(value, dict):
+        return itertools.chain.from_iterable(value.items())
+    if isinstance(value, Namespace):
+        return _held(value._Namespace__attrs)
+    return value if isinstance(value, _HOLDERS) else ()
+
 
 def dumps(value: Any, options: dict[str, Any]) -> str:
     """JSON as Hugging Face's templates have it: Python's own spacing and key order, no HTML escapes."""
     return json.dumps(value, **options)
-
-
-def _refuse(message: str) -> None:
-    raise TemplateError(str(message), code="template_refused")

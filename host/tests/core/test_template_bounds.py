@@ -52,6 +52,35 @@ TOO_BIG = {
     "much text in a loop": "{% for i in range(99999) %}" + "x" * 999 + "{% endfor %}",
     "much text from a variable": "{% set x = 'y' * 9999 %}{% for i in range(99999) %}{{ x }}{% endfor %}",
     "many big copies": "{{ (['x' * 999999] * 99999) | map('upper') | list | length }}",
+    **{
+        f"a list that unfolds, by {name}": "{% set n = namespace(l=(0,), m=(0,)) %}{% for i in range(12) %}"
+        "{% set n.l = (n.l,) * 999 %}{% set n.m = (n.m,) * 999 %}{% endfor %}" + use
+        for name, use in {
+            "printing": "{{ n.l }}",
+            "printing what holds it": "{{ n }}",
+            "~": "{{ '' ~ n.l }}",
+            "%": "{{ '%s' % (n.l,) }}",
+            "format": "{{ '{}'.format(n.l) }}",
+            "join": "{{ n.l | join }}",
+            "replace": "{{ n.l | replace('a', 'b') }}",
+            "string": "{{ n.l | string | length }}",
+            "upper": "{{ n.l | upper | length }}",
+            "tojson": "{{ n.l | tojson }}",
+            "==": "{{ n.l == n.m }}",
+            "<": "{{ n.l < n.m }}",
+            "in": "{{ n.l in [n.m] }}",
+            "is eq": "{{ n.l is eq(n.m) }}",
+            "select": "{{ [n.l] | select('eq', n.m) | list | length }}",
+            "unique": "{{ [n.l, n.m] | unique | list | length }}",
+            "sort": "{{ [n.l, n.m] | sort | length }}",
+            "a key": "{{ {n.l: 1} | length }}",
+            "a subscript": "{{ {}[n.l] }}",
+            "get": "{{ {}.get(n.l) }}",
+            "index": "{{ [n.l].index(n.m) }}",
+            "dict values": "{{ {'a': n.l}.values() }}",
+            "a refusal": "{{ raise_exception(n.l) }}",
+        }.items()
+    },
     "endless recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
 }
 
@@ -133,3 +162,10 @@ def test_a_long_honest_conversation_is_no_runaway() -> None:
     source = "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '\n' }}{% endfor %}"
     messages = [{"role": "user", "content": "word " * 2000}] * 400
     assert len(ChatTemplate(source).render_text(messages)) > 4_000_000
+
+
+def test_a_refusal_s_reason_is_cut_to_what_a_person_reads() -> None:
+    with pytest.raises(TemplateError) as caught:
+        render("{{ raise_exception('x' * 99999) }}")
+    assert caught.value.code == "template_refused"
+    assert len(str(caught.value)) < 3000
