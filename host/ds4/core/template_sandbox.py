@@ -25,7 +25,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sized
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 from jinja2 import nodes
@@ -61,7 +61,7 @@ _MADE = 32  # all strings made on the way, as a multiple of the output's bound
 
 _END = object()
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-_HOLDERS = (list, tuple, dict, set, frozenset, *_VIEWS, Namespace)
+_HOLDERS: tuple[type, ...] = (list, tuple, dict, set, frozenset, *_VIEWS, Namespace)
 _WEIGHED = "weighed"  # a filter, since jinja2 calls those directly
 
 
@@ -389,7 +389,7 @@ def _held(value: Any) -> Iterable[Any]:
         return itertools.chain.from_iterable(value.items())
     if isinstance(value, Namespace):
         return _held(value._Namespace__attrs)
-    return value if isinstance(value, _HOLDERS) else ()
+    return cast(Iterable[Any], value) if isinstance(value, _HOLDERS) else ()
 
 
 def dumps(value: Any, options: dict[str, Any]) -> str:
