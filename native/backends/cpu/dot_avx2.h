@@ -17,6 +17,11 @@ MM_INLINE void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
 MM_INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return _mm256_fmadd_ps(a, b, acc); }
 
+
+/* Twelve sums, three activations and one weight are all of the sixteen registers: a compiler that converts the next weight
+ * before it is done with this one spills a sum, and the sum then waits for memory in every turn of the loop. */
+MM_INLINE void vf_settle(vf *v) { __asm__ volatile("" : "+x"(*v)); }
+
 MM_INLINE vf vf_load_part(const float *p, int n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane));

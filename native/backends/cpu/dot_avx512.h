@@ -16,6 +16,7 @@ MM_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 MM_INLINE void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
 MM_INLINE void vf_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return _mm512_fmadd_ps(a, b, acc); }
+MM_INLINE void vf_settle(vf *v) { (void)v; }
 MM_INLINE vf vf_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
 
 MM_INLINE vf vf_load_f16(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }

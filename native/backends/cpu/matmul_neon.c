@@ -21,6 +21,7 @@ MM_INLINE void vf_store(float *p, vf v) { vst1q_f32(p, v); }
 MM_INLINE void vf_prefetch(const void *p) { __builtin_prefetch(p); }
 MM_INLINE vf vf_fma(vf a, vf b, vf acc) { return vfmaq_f32(acc, a, b); }
 
+MM_INLINE void vf_settle(vf *v) { (void)v; }
 MM_INLINE vf vf_load_part(const float *p, int n) {
     float full[VW] = {0};
     memcpy(full, p, (size_t)n * sizeof(float));

@@ -19,6 +19,7 @@ MM_INLINE vf vf_load(const float *p) {
 
 MM_INLINE void vf_store(float *p, vf v) { memcpy(p, &v, sizeof v); }
 
+MM_INLINE void vf_settle(vf *v) { (void)v; }
 MM_INLINE vf vf_load_part(const float *p, int n) {
     vf v = vf_zero();
     memcpy(&v, p, (size_t)n * sizeof(float));
