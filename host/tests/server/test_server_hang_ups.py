@@ -291,10 +291,10 @@ def test_what_is_sent_ahead_of_an_answer_is_bounded() -> None:
         live.gate.close()
         client = live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 2})
         live.wait_for(lambda: len(live.engine.scheduler.active) == 1)
-        client.sendall(live.request_bytes("/health", b"", "GET"))
+        ahead = live.request_bytes("/health", b"", "GET")
         client.settimeout(0.5)
         with pytest.raises(TimeoutError):
-            client.sendall(b"x" * (64 << 20))
+            client.sendall(ahead * ((64 << 20) // len(ahead)))
         client.close()
 
 
