@@ -29,7 +29,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from bench.peers.llama_cpp import client
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))  # started as a script: its own package and parity's lie beside it, not in the build
+
+from bench.peers.llama_cpp import client  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SDIST = "llama_cpp_python-0.3.36"
@@ -54,10 +57,9 @@ class Peer:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.source.exists():
             say("fetching the peer's source")
-            pip = [sys.executable, "-m", "pip"] if _has_pip(sys.executable) else ["python3", "-m", "pip"]
             subprocess.check_call(
-                [*pip, "download", "--quiet", "--no-deps", "--no-binary=:all:", "--require-hashes", "--dest",
-                 str(self.folder), "--requirement", str(HERE / "sdist.lock")]
+                [python_with_pip(), "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:",
+                 "--require-hashes", "--dest", str(self.folder), "--requirement", str(HERE / "sdist.lock")]
             )  # fmt: skip
             shutil.unpack_archive(self.folder / f"{SDIST}.tar.gz", self.folder, filter="data")
         say("building the peer (about 10 minutes)")
@@ -95,20 +97,25 @@ class Peer:
 
 
 class Ours:
-    """The built programs of this checkout."""
+    """The programs of this checkout, as ./dev shell has them at hand."""
 
-    def __init__(self, bench: str, server: str, cli: str) -> None:
-        self.bench_program, self.server, self.cli = bench, server, cli
+    bench_program = (sys.executable, "-m", "ds4.perf.bench")
+    server = (sys.executable, "-m", "ds4.server")
+    cli = (sys.executable, "-m", "ds4.cli")
 
     def bench(self, model: pathlib.Path, threads: int, *, pp: int, tg: int, depth: int) -> float:
         args = ["-m", str(model), "-t", str(threads), "-r", "1", "--pp", str(pp), "--tg", str(tg), "-d", str(depth)]
-        out = subprocess.check_output([self.bench_program, *args, "--json"], text=True, stderr=subprocess.DEVNULL)
-        results = json.loads(out)["results"]
-        return float(results[0]["median"])
+        out = subprocess.check_output([*self.bench_program, *args, "--json"], text=True, stderr=subprocess.DEVNULL)
+        return float(json.loads(out)["results"][0]["median"])
 
 
-def _has_pip(python: str) -> bool:
-    return subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+def python_with_pip() -> str:
+    """The first Python on PATH that can fetch the sdist; the build's own has no pip."""
+    for folder in os.get_exec_path():
+        found = shutil.which("python3", path=folder)
+        if found and subprocess.run([found, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+            return found
+    sys.exit("a Python with pip is needed to fetch the peer's source: apt-get install python3-pip")
 
 
 def say(text: str) -> None:
@@ -159,7 +166,7 @@ def compare_servers(ours: Ours, peer: Peer, kind: str, model: pathlib.Path, roun
     """Closed loop, 90-token prompts, 128 tokens out, prompt cache off. Client and server share the machine."""
     ports = (8971, 8972)
     ours_command = [
-        ours.server, "-m", str(model), "-t", str(threads), "-c", "1024", "--max-seqs", "8", "--port", str(ports[0]),
+        *ours.server, "-m", str(model), "-t", str(threads), "-c", "1024", "--max-seqs", "8", "--port", str(ports[0]),
         "--no-prompt-cache",
     ]  # fmt: skip
     peer_command = [
@@ -210,7 +217,7 @@ def compare_kl(ours: Ours, peer: Peer, model: pathlib.Path) -> None:
             theirs.add(golden, name, np.fromfile(tmp / "theirs", "<f4").reshape(len(ids), -1))
             text = ",".join(map(str, ids))
             subprocess.check_call(
-                [ours.cli, "-m", str(model), "--token-ids", text, "--dump-logits", str(tmp / "ours.npy"), "-q"],
+                [*ours.cli, "-m", str(model), "--token-ids", text, "--dump-logits", str(tmp / "ours.npy"), "-q"],
                 stdout=subprocess.DEVNULL,
             )
             mine.add(golden, name, np.load(tmp / "ours.npy"))
@@ -229,7 +236,7 @@ def resident(pid: int) -> dict[str, float]:
 
 def memory(ours: Ours, model: pathlib.Path) -> None:
     """The server's resident memory at 4 banks x 2,048 without the mapped model, idle and with every bank full."""
-    with serving([ours.server, "-m", str(model), "-c", "2048", "--max-seqs", "4", "--port", "8971"], 8971) as process:
+    with serving([*ours.server, "-m", str(model), "-c", "2048", "--max-seqs", "4", "--port", "8971"], 8971) as process:
 
         def without_model() -> float:
             mapped = client.mapped_mb(process.pid, ".gguf")
@@ -249,21 +256,18 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2", help="thread counts (default 1,2)")
     parser.add_argument("--kinds", default="Q4_1,Q8_0,F16", help="weight types (default all three)")
     parser.add_argument("--model", type=pathlib.Path, default=os.environ.get("DS4_EMBEDDED_MODEL"))
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(os.environ.get("DS4_PEERS", ".dev/peers")))
-    for name in ("bench", "server", "ds4"):
-        parser.add_argument(f"--{name}", default=os.environ.get(f"DS4_PROGRAM_{name.upper()}"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / ".dev" / "peers")
     args = parser.parse_args()
     unknown = set(args.what) - set(WHAT)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(WHAT)}")
     what = args.what or WHAT
-    missing = [n for n in ("model", "bench", "server", "ds4") if not getattr(args, n)]
-    if missing:
-        parser.error(f"not given: {', '.join(missing)}; start this through ./dev bench peers llama_cpp")
+    if args.model is None:
+        parser.error("no --model; ./dev bench peers llama_cpp takes the embedded one")
 
     peer = Peer(args.folder.resolve() / "llama_cpp")
     peer.build()
-    ours = Ours(args.bench, args.server, args.ds4)
+    ours = Ours()
     model = pathlib.Path(args.model).resolve()
     models = {k: model if k == "Q4_1" else peer.requantised(model, k) for k in args.kinds.split(",")}
     threads = [int(t) for t in args.threads.split(",")]
