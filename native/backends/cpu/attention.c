@@ -224,72 +224,84 @@ static block block_of(const cpu_node *n, const cpu_span *span, int32_t row, int3
                    .head = head, .ratio = ratio, .heads = n_rows * ratio};
 }
 
-static void split(cpu_worker *w, const cpu_node *n, const scratch *s)
+/* Few rows for many threads: every (row, KV head) goes in parts of its tiles. */
+static void one_part(const cpu_worker *w, const cpu_node *n, int32_t item, const scratch *s)
 {
     const cpu_step *step = w->step;
     const ds4_attention *a = &n->attention;
-    /* Every (row, KV head) goes in as many parts as give each thread several pieces. */
-    int32_t want = 4 * w->nth, per_row = (want + step->n_rows * a->n_head_kv - 1) / (step->n_rows * a->n_head_kv);
-    atomic_int *left = cpu_shared(w, NEED_PARTIAL_COUNTS);
-    int32_t pieces = step->n_rows * a->n_head_kv * per_row;
-    for (int32_t i = cpu_take(w); i < pieces; i = cpu_take(w)) {
-        int32_t part = i % per_row, head = i / per_row % a->n_head_kv, row = i / per_row / a->n_head_kv;
-        const cpu_span span = {.row = row, .n_rows = 1, .bank = step->banks[row], .position = step->positions[row]};
-        block b = block_of(n, &span, 0, 1, head);
-        int32_t from = first_position(a, b.position) / KV_TILE, to = b.position / KV_TILE + 1;
-        int32_t size = (to - from + per_row - 1) / per_row, parts = (to - from + size - 1) / size;
-        if (part >= parts)
-            continue;
-        if (parts == 1) {
-            whole_block(w, &b, s);
-            continue;
-        }
-        int32_t t0 = from + part * size, t1 = t0 + size < to ? t0 + size : to;
-        some_tiles(w, &b, t0, t1, s);
-        /* The last to finish a (row, head) folds its tiles, and leaves the count ready for the next layer. */
-        atomic_int *count = &left[row * a->n_head_kv + head];
-        if (atomic_fetch_add_explicit(count, 1, memory_order_acq_rel) + 1 == parts) {
-            atomic_store_explicit(count, 0, memory_order_relaxed);
-            fold_tiles(w, &b, from, to, s);
-        }
+    int32_t part = item % step->per_row, head = item / step->per_row % a->n_head_kv, row = item / step->per_row / a->n_head_kv;
+    const cpu_span span = {.row = row, .n_rows = 1, .bank = step->banks[row], .position = step->positions[row]};
+    block b = block_of(n, &span, 0, 1, head);
+    int32_t from = first_position(a, b.position) / KV_TILE, to = b.position / KV_TILE + 1;
+    int32_t size = (to - from + step->per_row - 1) / step->per_row, parts = (to - from + size - 1) / size;
+    if (part >= parts)
+        return;
+    if (parts == 1) {
+        whole_block(w, &b, s);
+        return;
+    }
+    int32_t t0 = from + part * size, t1 = t0 + size < to ? t0 + size : to;
+    some_tiles(w, &b, t0, t1, s);
+    /* The last to finish a (row, head) folds its tiles, and leaves the count ready for the next layer. */
+    atomic_int *count = (atomic_int *)cpu_shared(w, NEED_PARTIAL_COUNTS) + row * a->n_head_kv + head;
+    if (atomic_fetch_add_explicit(count, 1, memory_order_acq_rel) + 1 == parts) {
+        atomic_store_explicit(count, 0, memory_order_relaxed);
+        fold_tiles(w, &b, from, to, s);
     }
 }
 
-static int32_t count_blocks(const cpu_step *step, int32_t rows_of_block)
+/* Numbers the blocks of so many rows over all spans; returns how many there are. */
+static int32_t number_blocks(cpu_step *step, int32_t rows)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < step->n_spans; i++)
-        n += (step->spans[i].n_rows + rows_of_block - 1) / rows_of_block;
+    for (int32_t i = 0; i < step->n_spans; i++) {
+        step->spans[i].first_block = n;
+        n += (step->spans[i].n_rows + rows - 1) / rows;
+    }
     return n;
 }
 
-void cpu_attention(cpu_worker *w, const cpu_node *n)
+int32_t cpu_cut_attention(cpu_worker *w, const cpu_node *n)
+{
+    cpu_step *step = w->step;
+    const ds4_attention *a = &n->attention;
+    int32_t want = 4 * w->nth, pairs = step->n_rows * a->n_head_kv, ratio = a->n_head / a->n_head_kv;
+    step->per_row = 0;
+    if (w->nth > 1 && pairs < want) {
+        step->per_row = (want + pairs - 1) / pairs;
+        return pairs * step->per_row;
+    }
+    int32_t rows = BLOCK_HEADS / ratio > 0 ? BLOCK_HEADS / ratio : 1;
+    step->n_blocks = number_blocks(step, rows);
+    while (w->nth > 1 && rows > 1 && step->n_blocks * a->n_head_kv < want) {
+        rows = (rows + 1) / 2;
+        step->n_blocks = number_blocks(step, rows);
+    }
+    step->block_rows = rows;
+    return step->n_blocks * a->n_head_kv;
+}
+
+void cpu_do_attention(cpu_worker *w, const cpu_node *n, int32_t item)
 {
     const cpu_step *step = w->step;
-    const ds4_attention *a = &n->attention;
     scratch s;
     carve(n, cpu_own(w, NEED_OWN_ATTENTION), &s);
-    if (step->n_rows == 0)
-        return;
-    if (w->nth > 1 && step->n_rows * a->n_head_kv < 4 * w->nth) {
-        split(w, n, &s);
+    if (step->per_row) {
+        one_part(w, n, item, &s);
         return;
     }
-    int32_t ratio = a->n_head / a->n_head_kv;
-    int32_t rows = BLOCK_HEADS / ratio > 0 ? BLOCK_HEADS / ratio : 1;
-    while (w->nth > 1 && rows > 1 && count_blocks(step, rows) * a->n_head_kv < 4 * w->nth)
-        rows = (rows + 1) / 2;
     /* From the last rows to the first: the long ones first, so that threads end together. */
-    int32_t pieces = count_blocks(step, rows) * a->n_head_kv, i = cpu_take(w), at = 0;
-    for (int32_t sp = step->n_spans - 1; sp >= 0 && i < pieces; sp--) {
-        const cpu_span *span = &step->spans[sp];
-        int32_t blocks = (span->n_rows + rows - 1) / rows;
-        for (; i < at + blocks * a->n_head_kv; i = cpu_take(w)) {
-            int32_t row = (blocks - 1 - (i - at) / a->n_head_kv) * rows;
-            int32_t n_rows = span->n_rows - row < rows ? span->n_rows - row : rows;
-            block b = block_of(n, span, row, n_rows, (i - at) % a->n_head_kv);
-            whole_block(w, &b, &s);
-        }
-        at += blocks * a->n_head_kv;
+    int32_t heads = n->attention.n_head_kv, number = step->n_blocks - 1 - item / heads, low = 0, high = step->n_spans - 1;
+    while (low < high) { /* the span that holds the block */
+        int32_t middle = (low + high + 1) / 2;
+        if (step->spans[middle].first_block <= number)
+            low = middle;
+        else
+            high = middle - 1;
     }
+    const cpu_span *span = &step->spans[low];
+    int32_t row = (number - span->first_block) * step->block_rows;
+    int32_t n_rows = span->n_rows - row < step->block_rows ? span->n_rows - row : step->block_rows;
+    block b = block_of(n, span, row, n_rows, item % heads);
+    whole_block(w, &b, &s);
 }

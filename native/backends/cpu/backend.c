@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+_Static_assert(sizeof(cpu_worker) == 64, "aligned_alloc takes the size for the alignment");
+
 static ds4_ops cpu_ops;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -58,10 +60,13 @@ ds4_backend *cpu_backend_new(const ds4_backend_desc *desc, bool with_pool, ds4_e
         be->desc.kernels = k->name;
         be->k = k;
         be->mm = mm;
-        if (with_pool)
+        be->workers = aligned_alloc(sizeof *be->workers, (size_t)desc->n_threads * sizeof *be->workers);
+        if (with_pool && be->workers)
             be->pool = ds4_pool_create(desc->n_threads);
     }
-    if (!be || (with_pool && !be->pool)) {
+    if (!be || !be->workers || (with_pool && !be->pool)) {
+        if (be)
+            free(be->workers);
         free(be);
         ds4_fail(err, DS4_ERR_MEMORY, "a backend of %d threads was refused", (int)desc->n_threads);
         return NULL;
@@ -83,6 +88,7 @@ void cpu_backend_free(ds4_backend *be)
     cpu_arena_free(&be->shared);
     cpu_arena_free(&be->own);
     cpu_arena_free(&be->sampling);
+    free(be->workers);
     free(be);
 }
 

@@ -1,7 +1,7 @@
 /* backend.h - what the parts of the CPU backend know of each other. The guard backend is made of the same parts.
  *
- *   memory.c    buffers, weights, growing scratch         exec.c       the plain and fused operations on one thread
- *   cache.c     the KV cache's layout and upkeep          attention.c  attention on one thread
+ *   memory.c    buffers, weights, growing scratch         exec.c       the operations, cut into items
+ *   cache.c     the KV cache's layout and upkeep          attention.c  attention, likewise
  *   record.c    recording with its checks                 program.c    sizing, steps in flight, the walk over the nodes
  *   backend.c   creation and the table                    kernels*     what depends on the instruction set */
 #ifndef DS4_CPU_BACKEND_H
@@ -15,9 +15,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Up to so many rows every thread prepares the input of a product by itself, which costs less than a barrier. */
+/* Up to so many rows every thread prepares the input of a product by itself, which costs less than a stage. */
 #define CPU_FEW_ROWS 4
-/* Operations over at most so many elements run on one thread, inside the barrier that they would need anyway. */
+/* Operations over at most so many elements run on one thread, while a stage ends. */
 #define CPU_SMALL 8192
 #define CPU_MAX_ROPES 4
 #define CPU_MAX_PRODUCTS 4
@@ -139,6 +139,7 @@ struct ds4_program {
 /* Rows next to each other in a step that continue one bank: attention's unit of sharing keys and values. */
 typedef struct cpu_span {
     int32_t row, n_rows, bank, position;
+    int32_t first_block; /* of this attention's blocks */
 } cpu_span;
 
 /* A run in flight: a copy of its inputs. Sized for the largest program. */
@@ -154,7 +155,12 @@ typedef struct cpu_step {
     int32_t n_spans;
     float *ropes[CPU_MAX_ROPES]; /* per row: cos[dim], sin[dim] */
     unsigned cancel_at_submit;
-    int32_t at; /* the node that all threads run next */
+    int32_t at, phase;                 /* the stage: a node and its phase */
+    uint64_t stage;                    /* its number, over all runs of the backend */
+    int32_t piece;                     /* rows of an item, where items are rows */
+    int32_t block_rows, n_blocks, per_row; /* attention's blocks; or parts of a row */
+    mm_form form[CPU_MAX_PRODUCTS];    /* of a product's inputs */
+    bool few;                          /* each thread prepares them for itself */
     bool cancelled;
     int64_t started_ns, elapsed_ns;
     cpu_arena arena;
@@ -182,6 +188,16 @@ typedef struct cpu_layout {
     size_t shared_bytes, own_bytes, sampling_bytes;
 } cpu_layout;
 
+/* One thread inside a run, or the one that runs a small operation by itself (nth 1). No two share a cache line. */
+typedef struct cpu_worker {
+    _Alignas(64) ds4_backend *be;
+    cpu_step *step;
+    int32_t ith, nth;
+    uint8_t *own;      /* this thread's scratch */
+    void *sampling;
+    uint64_t prepared; /* the stage whose inputs this thread has prepared for itself */
+} cpu_worker;
+
 struct ds4_backend {
     const ds4_ops *ops; /* first, as ds4_ops.h says */
     ds4_backend_desc desc;
@@ -195,6 +211,8 @@ struct ds4_backend {
     int32_t max_rows, max_out, max_ropes, max_rope_dim; /* that the steps are sized for */
     size_t needs[CPU_NEEDS]; /* bytes of scratch, maxima over all programs */
     cpu_layout layout;
+    cpu_worker *workers;     /* [n_threads] */
+    uint64_t stages;
     cpu_arena shared, own, sampling;
     unsigned submitted, waited;
     bool last_cancelled;    /* of the run that ended last; the workers' own */
@@ -207,34 +225,25 @@ struct ds4_backend {
     void (*on_host)(ds4_backend *be, bool before);
 };
 
-/* One thread inside a run. */
-typedef struct cpu_worker {
-    ds4_backend *be;
-    cpu_step *step;
-    int32_t ith, nth;
-    int32_t next;      /* work counter when nth is 1 */
-    uint8_t *own;      /* this thread's scratch */
-    void *sampling;
-} cpu_worker;
-
-static inline int32_t cpu_take(cpu_worker *w) { return w->nth == 1 ? w->next++ : ds4_pool_next(w->be->pool); }
-static inline void cpu_sync(cpu_worker *w)
-{
-    if (w->nth == 1)
-        w->next = 0;
-    else
-        ds4_pool_barrier(w->be->pool);
-}
-
 static inline int32_t cpu_count(const cpu_step *s, ds4_rows rows) { return rows == DS4_ROWS_ALL ? s->n_rows : s->n_out; }
 static inline float *cpu_row(ds4_mat m, int64_t r)
 {
     return (float *)(m.buffer->base + m.offset) + r * m.stride;
 }
 
-/* Runs a node on this thread's share; no barrier at the end. */
-void cpu_exec(cpu_worker *w, const cpu_node *node);
-void cpu_attention(cpu_worker *w, const cpu_node *node);
+/* An operation has up to CPU_PHASES stages; each is cut into items, 0 of them where there is nothing to do. Every item of a
+ * stage can be done on any thread in any order. cpu_cut leaves what cpu_do wants to know in the step. */
+#define CPU_PHASES 2
+int32_t cpu_cut(cpu_worker *w, const cpu_node *node, int32_t phase);
+void cpu_do(cpu_worker *w, const cpu_node *node, int32_t phase, int32_t item);
+int32_t cpu_cut_attention(cpu_worker *w, const cpu_node *node);
+void cpu_do_attention(cpu_worker *w, const cpu_node *node, int32_t item);
+/* Whether the node is so small that it is best done by one thread, between two stages. */
+bool cpu_is_small(const cpu_step *step, const cpu_node *node);
+/* Resolves tokens and computes the rotation tables of rows [r0, r1). */
+void cpu_resolve_token(cpu_step *s, int32_t row);
+void cpu_rope_tables(cpu_step *s, int32_t r0, int32_t r1);
+
 /* Outputs of one piece of a product over so many rows, shared by nth threads. */
 int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth, bool gated);
 /* Whether the node is so small that it is best done by one thread. */

@@ -1,4 +1,4 @@
-/* exec.c - the operations, as one of the step's threads does its share of them. */
+/* exec.c - the operations: how each is cut into items, and what a thread does for one. */
 #include "native/backends/cpu/backend.h"
 #include "native/quant/quant.h"
 #include "native/sampling/sampling.h"
@@ -9,26 +9,17 @@
 /* ---- rows ---- */
 
 /* Rows in pieces: several for each thread, so that one that is late does not hold the others up. */
-typedef struct pieces {
-    int32_t rows, size, count;
-} pieces;
-
-static pieces cut(const cpu_worker *w, int32_t rows)
+static int32_t cut_rows(cpu_worker *w, int32_t rows)
 {
     int32_t size = w->nth == 1 ? rows : (rows + 4 * w->nth - 1) / (4 * w->nth);
-    if (size < 1)
-        size = 1;
-    return (pieces){rows, size, (rows + size - 1) / size};
+    w->step->piece = size < 1 ? 1 : size;
+    return (rows + w->step->piece - 1) / w->step->piece;
 }
 
-static bool take_rows(cpu_worker *w, const pieces *p, int32_t *r0, int32_t *r1)
+static void rows_of(const cpu_worker *w, int32_t rows, int32_t item, int32_t *r0, int32_t *r1)
 {
-    int32_t i = cpu_take(w);
-    if (i >= p->count)
-        return false;
-    *r0 = i * p->size;
-    *r1 = *r0 + p->size < p->rows ? *r0 + p->size : p->rows;
-    return true;
+    *r0 = item * w->step->piece;
+    *r1 = rows - *r0 < w->step->piece ? rows : *r0 + w->step->piece;
 }
 
 void cpu_resolve_token(cpu_step *s, int32_t row)
@@ -60,17 +51,14 @@ void cpu_rope_tables(cpu_step *s, int32_t r0, int32_t r1)
     }
 }
 
-static void embed(cpu_worker *w, const cpu_node *n)
+static void embed(cpu_worker *w, const cpu_node *n, int32_t r0, int32_t r1)
 {
     cpu_step *s = w->step;
-    pieces p = cut(w, s->n_rows);
-    for (int32_t r0, r1; take_rows(w, &p, &r0, &r1);) {
-        cpu_rope_tables(s, r0, r1);
-        for (int32_t r = r0; r < r1; r++) {
-            cpu_resolve_token(s, r);
-            const cpu_weight *e = &n->norm->m;
-            ds4_dequant_row(e->type, e->data + (size_t)s->tokens[r] * e->row_bytes, e->n_in, cpu_row(n->dst, r));
-        }
+    const cpu_weight *e = &n->norm->m;
+    cpu_rope_tables(s, r0, r1);
+    for (int32_t r = r0; r < r1; r++) {
+        cpu_resolve_token(s, r);
+        ds4_dequant_row(e->type, e->data + (size_t)s->tokens[r] * e->row_bytes, e->n_in, cpu_row(n->dst, r));
     }
 }
 
@@ -94,31 +82,44 @@ static void store_row(const cpu_worker *w, const cpu_node *n, int32_t r)
                       position % KV_TILE, k + h * dim, v + h * dim, tmp);
 }
 
-static void by_row(cpu_worker *w, const cpu_node *n)
+static ds4_rows rows_of_node(const cpu_node *n)
+{
+    return n->op == OP_EMBED || n->op == OP_ROPE || n->op == OP_KV_STORE || n->op == OP_ROPE_STORE ? DS4_ROWS_ALL
+                                                                                                 : n->dst.rows;
+}
+
+static void one_row(cpu_worker *w, const cpu_node *n, int32_t r)
 {
     const cpu_kernels *k = w->be->k;
-    const cpu_step *s = w->step;
     const ds4_attention *a = &n->attention;
-    ds4_rows which = n->op == OP_ROPE || n->op == OP_KV_STORE || n->op == OP_ROPE_STORE ? DS4_ROWS_ALL : n->dst.rows;
-    pieces p = cut(w, cpu_count(s, which));
-    for (int32_t r0, r1; take_rows(w, &p, &r0, &r1);)
-        for (int32_t r = r0; r < r1; r++)
-            switch (n->op) {
-            case OP_RMSNORM: k->rmsnorm(cpu_row(n->dst, r), cpu_row(n->x, r), n->norm->vector, n->x.cols, n->eps); break;
-            case OP_ADD: k->add(cpu_row(n->dst, r), cpu_row(n->x, r), n->x.cols); break;
-            case OP_SWIGLU: k->swiglu(cpu_row(n->dst, r), cpu_row(n->x, r), cpu_row(n->y, r), n->x.cols); break;
-            case OP_ROPE: rope_heads(w, cpu_row(n->dst, r), a->n_head, a->head_dim, n->rope, r); break;
-            case OP_KV_STORE: store_row(w, n, r); break;
-            case OP_ROPE_STORE:
-                rope_heads(w, cpu_row(n->x, r), a->n_head, a->head_dim, n->rope, r);
-                rope_heads(w, cpu_row(n->y, r), a->n_head_kv, a->head_dim, n->rope, r);
-                store_row(w, n, r);
-                break;
-            case OP_GATHER:
-                memcpy(cpu_row(n->dst, r), cpu_row(n->x, s->out_rows[r]), (size_t)n->x.cols * sizeof(float));
-                break;
-            default: break;
-            }
+    switch (n->op) {
+    case OP_RMSNORM: k->rmsnorm(cpu_row(n->dst, r), cpu_row(n->x, r), n->norm->vector, n->x.cols, n->eps); break;
+    case OP_ADD: k->add(cpu_row(n->dst, r), cpu_row(n->x, r), n->x.cols); break;
+    case OP_SWIGLU: k->swiglu(cpu_row(n->dst, r), cpu_row(n->x, r), cpu_row(n->y, r), n->x.cols); break;
+    case OP_ROPE: rope_heads(w, cpu_row(n->dst, r), a->n_head, a->head_dim, n->rope, r); break;
+    case OP_KV_STORE: store_row(w, n, r); break;
+    case OP_ROPE_STORE:
+        rope_heads(w, cpu_row(n->x, r), a->n_head, a->head_dim, n->rope, r);
+        rope_heads(w, cpu_row(n->y, r), a->n_head_kv, a->head_dim, n->rope, r);
+        store_row(w, n, r);
+        break;
+    case OP_GATHER:
+        memcpy(cpu_row(n->dst, r), cpu_row(n->x, w->step->out_rows[r]), (size_t)n->x.cols * sizeof(float));
+        break;
+    default: break;
+    }
+}
+
+static void do_rows(cpu_worker *w, const cpu_node *n, int32_t item)
+{
+    int32_t r0, r1;
+    rows_of(w, cpu_count(w->step, rows_of_node(n)), item, &r0, &r1);
+    if (n->op == OP_EMBED) {
+        embed(w, n, r0, r1);
+        return;
+    }
+    for (int32_t r = r0; r < r1; r++)
+        one_row(w, n, r);
 }
 
 /* ---- products ---- */
@@ -131,8 +132,9 @@ typedef struct prepared {
 
 static void *prepared_of(const prepared *p, mm_form form) { return form == MM_FORM_Q8 ? p->q8 : p->i16; }
 
-static void prepare(const cpu_worker *w, const cpu_node *n, const mm_form *form, const prepared *p, int32_t r0, int32_t r1)
+static void prepare(const cpu_worker *w, const cpu_node *n, const prepared *p, int32_t r0, int32_t r1)
 {
+    const mm_form *form = w->step->form;
     const float *x = cpu_row(n->x, 0);
     int64_t stride = n->x.stride, n_in = n->x.cols;
     if (n->norm) {
@@ -166,61 +168,67 @@ int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth, bool gated)
     return ((m->n_out + count - 1) / count + 15) / 16 * 16;
 }
 
-static void product(cpu_worker *w, const cpu_node *n)
+static prepared where_prepared(const cpu_worker *w)
+{
+    if (w->step->few)
+        return (prepared){cpu_own(w, NEED_OWN_NORMED), cpu_own(w, NEED_OWN_Q8), cpu_own(w, NEED_OWN_I16)};
+    return (prepared){cpu_shared(w, NEED_NORMED), cpu_shared(w, NEED_Q8), cpu_shared(w, NEED_I16)};
+}
+
+/* Phase 0 prepares inputs in the shared scratch, where that is needed and worth a stage. */
+static int32_t cut_preparation(cpu_worker *w, const cpu_node *n, int32_t rows)
+{
+    cpu_step *s = w->step;
+    bool needed = n->norm != NULL;
+    for (int32_t i = 0; i < n->n; i++) {
+        s->form[i] = mm_choose(w->be->mm, n->w[i]->m.type, n->x.cols, rows, w->be->desc.numeric);
+        needed = needed || s->form[i] != MM_FORM_F32;
+    }
+    s->few = needed && w->nth > 1 && rows <= CPU_FEW_ROWS;
+    return needed && !s->few ? cut_rows(w, rows) : 0;
+}
+
+/* Phase 1: the grains of all products in one line. Gated: a grain is the same outputs of both. */
+static int32_t cut_product(const cpu_worker *w, const cpu_node *n, int32_t rows)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < (n->gated ? 1 : n->n); i++) {
+        int64_t grain = cpu_grain(&n->w[i]->m, rows, w->nth, n->gated);
+        count += (int32_t)((n->w[i]->m.n_out + grain - 1) / grain);
+    }
+    return count;
+}
+
+static void do_product(cpu_worker *w, const cpu_node *n, int32_t rows, int32_t item)
 {
     const ds4_backend *be = w->be;
-    int32_t rows = cpu_count(w->step, n->x.rows);
-    if (rows == 0)
-        return;
-    mm_form form[CPU_MAX_PRODUCTS];
-    bool plain = !n->norm;
-    for (int32_t i = 0; i < n->n; i++) {
-        form[i] = mm_choose(be->mm, n->w[i]->m.type, n->x.cols, rows, be->desc.numeric);
-        plain = plain && form[i] == MM_FORM_F32;
+    const cpu_step *s = w->step;
+    prepared p = where_prepared(w);
+    if (s->few && w->prepared != s->stage) {
+        prepare(w, n, &p, 0, rows);
+        w->prepared = s->stage;
     }
-    prepared p = {cpu_shared(w, NEED_NORMED), cpu_shared(w, NEED_Q8), cpu_shared(w, NEED_I16)};
-    if (plain) {
-        /* nothing to prepare */
-    } else if (w->nth > 1 && rows <= CPU_FEW_ROWS) {
-        p = (prepared){cpu_own(w, NEED_OWN_NORMED), cpu_own(w, NEED_OWN_Q8), cpu_own(w, NEED_OWN_I16)};
-        prepare(w, n, form, &p, 0, rows);
-    } else {
-        pieces cuts = cut(w, rows);
-        for (int32_t r0, r1; take_rows(w, &cuts, &r0, &r1);)
-            prepare(w, n, form, &p, r0, r1);
-        cpu_sync(w);
-    }
+    int32_t i = 0;
+    int64_t grain = cpu_grain(&n->w[0]->m, rows, w->nth, n->gated);
+    for (int32_t count; item >= (count = (int32_t)((n->w[i]->m.n_out + grain - 1) / grain)); item -= count)
+        grain = cpu_grain(&n->w[++i]->m, rows, w->nth, n->gated);
+    const cpu_weight *m = &n->w[i]->m;
+    int64_t o0 = item * grain, o1 = o0 + grain < m->n_out ? o0 + grain : m->n_out;
     const float *x = n->norm ? p.normed : cpu_row(n->x, 0);
     int64_t x_stride = n->norm ? n->x.cols : n->x.stride;
+    float *dst = cpu_row(n->out[i], 0); /* mm_run counts outputs from 0, wherever the grain begins */
     void *scratch = cpu_own(w, NEED_OWN_PRODUCT);
-
-    /* The grains of all products in one line. Gated: a grain is the same outputs of both. */
-    int32_t first = 0, i = 0, n_lines = n->gated ? 1 : n->n, item = cpu_take(w);
-    int64_t grain = cpu_grain(&n->w[0]->m, rows, w->nth, n->gated);
-    while (i < n_lines) {
-        const cpu_weight *m = &n->w[i]->m;
-        int32_t count = (int32_t)((m->n_out + grain - 1) / grain);
-        if (item >= first + count) {
-            first += count;
-            if (++i < n_lines)
-                grain = cpu_grain(&n->w[i]->m, rows, w->nth, n->gated);
-            continue;
-        }
-        int64_t o0 = (item - first) * grain, o1 = o0 + grain < m->n_out ? o0 + grain : m->n_out;
-        float *dst = cpu_row(n->out[i], 0); /* mm_run counts outputs from 0, wherever the grain begins */
-        mm_run(be->mm, m, form[i], x, x_stride, prepared_of(&p, form[i]), rows, o0, o1, dst, n->out[i].stride, n->store,
-               scratch);
-        if (n->gated) {
-            float *up = cpu_own(w, NEED_OWN_GATE); /* mm_run counts outputs from 0 here too: the grain begins at o0 */
-            mm_run(be->mm, &n->w[1]->m, form[1], x, x_stride, prepared_of(&p, form[1]), rows, o0, o1, up, o1 - o0,
-                   MM_STORE_SET, scratch);
-            up += o0;
-            dst += o0;
-            for (int32_t r = 0; r < rows; r++, dst += n->out[i].stride, up += o1 - o0)
-                be->k->swiglu(dst, dst, up, o1 - o0);
-        }
-        item = cpu_take(w);
-    }
+    mm_run(be->mm, m, s->form[i], x, x_stride, prepared_of(&p, s->form[i]), rows, o0, o1, dst, n->out[i].stride, n->store,
+           scratch);
+    if (!n->gated)
+        return;
+    float *up = cpu_own(w, NEED_OWN_GATE); /* here too the grain begins at o0 */
+    mm_run(be->mm, &n->w[1]->m, s->form[1], x, x_stride, prepared_of(&p, s->form[1]), rows, o0, o1, up, o1 - o0, MM_STORE_SET,
+           scratch);
+    up += o0;
+    dst += o0;
+    for (int32_t r = 0; r < rows; r++, dst += n->out[i].stride, up += o1 - o0)
+        be->k->swiglu(dst, dst, up, o1 - o0);
 }
 
 /* ---- sampling ---- */
@@ -252,22 +260,44 @@ static void sample_row(cpu_worker *w, const cpu_node *n, int32_t o)
 
 /* ---- dispatch ---- */
 
-void cpu_exec(cpu_worker *w, const cpu_node *n)
+int32_t cpu_cut(cpu_worker *w, const cpu_node *n, int32_t phase)
 {
+    const cpu_step *s = w->step;
+    int32_t rows = n->op == OP_PRODUCT ? cpu_count(s, n->x.rows) : cpu_count(s, rows_of_node(n));
+    if (n->op == OP_PRODUCT)
+        return rows == 0 ? 0 : phase == 0 ? cut_preparation(w, n, rows) : cut_product(w, n, rows);
+    if (phase > 0)
+        return 0;
     switch (n->op) {
-    case OP_LAYER_END: break; /* the walk looks at it */
-    case OP_EMBED: embed(w, n); break;
-    case OP_ATTENTION: cpu_attention(w, n); break;
-    case OP_PRODUCT: product(w, n); break;
-    case OP_SAMPLE:
-        for (int32_t o = cpu_take(w); o < w->step->n_out; o = cpu_take(w))
-            sample_row(w, n, o);
-        break;
-    default: by_row(w, n); break;
+    case OP_LAYER_END: return 0; /* the walk looks at it */
+    case OP_ATTENTION: return cpu_cut_attention(w, n);
+    case OP_SAMPLE: return s->n_out;
+    default: return cut_rows(w, rows);
     }
 }
 
-bool cpu_exec_small(const cpu_step *s, const cpu_node *n)
+void cpu_do(cpu_worker *w, const cpu_node *n, int32_t phase, int32_t item)
+{
+    switch (n->op) {
+    case OP_LAYER_END: break;
+    case OP_ATTENTION: cpu_do_attention(w, n, item); break;
+    case OP_SAMPLE: sample_row(w, n, item); break;
+    case OP_PRODUCT: {
+        int32_t rows = cpu_count(w->step, n->x.rows), r0, r1;
+        if (phase == 1) {
+            do_product(w, n, rows, item);
+            break;
+        }
+        const prepared p = where_prepared(w);
+        rows_of(w, rows, item, &r0, &r1);
+        prepare(w, n, &p, r0, r1);
+        break;
+    }
+    default: do_rows(w, n, item); break;
+    }
+}
+
+bool cpu_is_small(const cpu_step *s, const cpu_node *n)
 {
     const ds4_attention *a = &n->attention;
     switch (n->op) {

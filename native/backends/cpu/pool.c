@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +17,8 @@
 #include <sys/syscall.h>
 #endif
 
-#define SPIN_NS 3000       /* at a barrier or for the next job, before the time slice is given away: where threads share a
-                              processor each barrier costs as much, where they do not a yield is nearly as quick */
+#define SPIN_NS 3000       /* without an item, before the time slice is given away: where threads share a processor this
+                              time is lost to the one that has work, where they do not a yield is nearly as quick */
 #define YIELDS 60          /* then so many times, before the thread sleeps */
 #define LINE 64
 
@@ -28,24 +30,24 @@ struct worker {
 
 /* Each word that one thread writes while others poll has a cache line of its own. */
 struct ds4_pool {
-    _Alignas(LINE) atomic_uint arrived;    /* threads at the barrier */
-    _Alignas(LINE) atomic_uint generation; /* barriers passed; what waiting threads watch */
-    _Alignas(LINE) atomic_int next;        /* the work counter */
-    _Alignas(LINE) atomic_uint sleepers;   /* threads asleep on `generation` */
-    _Alignas(LINE) atomic_uint submitted;  /* jobs ever; what idle threads watch */
-    atomic_uint idlers;                    /* threads asleep on it */
-    _Alignas(LINE) atomic_uint finished;   /* jobs ever; what the owner watches */
-    atomic_uint waiters;                   /* whether it sleeps on it */
-    _Alignas(LINE) struct {
-        ds4_pool_fn fn;
-        void *arg;
-    } jobs[POOL_QUEUE];
-    uint32_t waited;                       /* owner's own */
+    _Alignas(LINE) atomic_uint_fast64_t items; /* of the stage: their number << 32 | the next to take */
+    _Alignas(LINE) atomic_int done;            /* items done */
+    _Alignas(LINE) atomic_uint stages;         /* ever begun; what threads without an item watch */
+    atomic_uint sleepers;                      /* threads asleep on it */
+    _Alignas(LINE) atomic_uint finished;       /* jobs ever over; what the owner watches */
+    atomic_uint waiters;                       /* whether it sleeps on it */
+    _Alignas(LINE) ds4_pool_job job;           /* the one that runs; changes between its stages only */
+    bool beginning;                            /* the stage is one empty item, which calls for the first real one */
+    atomic_bool ending;
+    pthread_mutex_t mutex;                     /* over the three below */
+    ds4_pool_job queued;
+    bool active, has_queued;
+    uint32_t submitted, waited;                /* owner's own */
     int32_t n_threads, spins;
     struct worker *workers;
     int32_t started;
 #if !defined(__linux__)
-    pthread_mutex_t mutex;
+    pthread_mutex_t sleep_mutex;
     pthread_cond_t changed;
 #endif
 };
@@ -79,18 +81,18 @@ static void wake_all(ds4_pool *pool, atomic_uint *word)
 
 static void sleep_on(ds4_pool *pool, atomic_uint *word, unsigned value)
 {
-    pthread_mutex_lock(&pool->mutex);
+    pthread_mutex_lock(&pool->sleep_mutex);
     if (atomic_load(word) == value)
-        pthread_cond_wait(&pool->changed, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
+        pthread_cond_wait(&pool->changed, &pool->sleep_mutex);
+    pthread_mutex_unlock(&pool->sleep_mutex);
 }
 
 static void wake_all(ds4_pool *pool, atomic_uint *word)
 {
     (void)word;
-    pthread_mutex_lock(&pool->mutex);
+    pthread_mutex_lock(&pool->sleep_mutex);
     pthread_cond_broadcast(&pool->changed);
-    pthread_mutex_unlock(&pool->mutex);
+    pthread_mutex_unlock(&pool->sleep_mutex);
 }
 
 #endif
@@ -124,42 +126,35 @@ static void change(ds4_pool *pool, atomic_uint *word, atomic_uint *asleep)
         wake_all(pool, word);
 }
 
-/* ---- inside a job ---- */
+/* ---- stages ---- */
 
-bool ds4_pool_arrive(ds4_pool *pool)
+/* Everything that the stage needs has been written; nobody holds an item. */
+static void open_stage(ds4_pool *pool, int32_t n)
 {
-    if (pool->n_threads == 1)
-        return true;
-    unsigned generation = atomic_load_explicit(&pool->generation, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) + 1 == (unsigned)pool->n_threads) {
-        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-        return true;
+    atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->items, (uint_fast64_t)(uint32_t)n << 32, memory_order_release);
+    change(pool, &pool->stages, &pool->sleepers);
+}
+
+/* After the last item of a stage: the next stage, of this job or of the one that waits. */
+static void go_on(ds4_pool *pool, int32_t ith)
+{
+    int32_t n;
+    pool->beginning = false;
+    while ((n = pool->job.next(pool->job.arg, ith)) == 0) {
+        pthread_mutex_lock(&pool->mutex);
+        bool more = pool->has_queued;
+        if (more)
+            pool->job = pool->queued;
+        pool->has_queued = false;
+        pool->active = more;
+        pthread_mutex_unlock(&pool->mutex);
+        change(pool, &pool->finished, &pool->waiters);
+        if (!more)
+            return;
     }
-    wait_change(pool, &pool->generation, generation, &pool->sleepers, true);
-    return false;
+    open_stage(pool, n);
 }
-
-void ds4_pool_release(ds4_pool *pool)
-{
-    if (pool->n_threads == 1)
-        atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    else
-        change(pool, &pool->generation, &pool->sleepers);
-}
-
-int32_t ds4_pool_next(ds4_pool *pool)
-{
-    if (pool->n_threads > 1)
-        return atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-    int32_t i = atomic_load_explicit(&pool->next, memory_order_relaxed);
-    atomic_store_explicit(&pool->next, i + 1, memory_order_relaxed);
-    return i;
-}
-
-int32_t ds4_pool_threads(const ds4_pool *pool) { return pool->n_threads; }
-
-/* ---- threads ---- */
 
 static void *work(void *arg)
 {
@@ -172,17 +167,23 @@ static void *work(void *arg)
 #elif defined(__APPLE__)
     pthread_setname_np(name);
 #endif
-    for (unsigned done = 0;; done++) {
-        /* A short spin catches the next decode step, which comes within microseconds when the host keeps up. */
-        wait_change(pool, &pool->submitted, done, &pool->idlers, done > 0);
-        ds4_pool_fn fn = pool->jobs[done % POOL_QUEUE].fn;
-        if (!fn)
-            return NULL;
-        fn(pool->jobs[done % POOL_QUEUE].arg, w->ith);
-        if (ds4_pool_arrive(pool)) {
-            ds4_pool_release(pool); /* first: telling the owner may take a system call */
-            change(pool, &pool->finished, &pool->waiters);
+    for (;;) {
+        unsigned stage = atomic_load_explicit(&pool->stages, memory_order_acquire);
+        uint_fast64_t taken = atomic_fetch_add_explicit(&pool->items, 1, memory_order_acq_rel);
+        int32_t item = (int32_t)(taken & 0xffffffff), n = (int32_t)(taken >> 32), did = 0;
+        /* As long as this thread has not told what it did, the stage cannot end, nor the counter be another's. */
+        for (; item < n; did++) {
+            if (!pool->beginning)
+                pool->job.item(pool->job.arg, w->ith, item);
+            item = (int32_t)(atomic_fetch_add_explicit(&pool->items, 1, memory_order_relaxed) & 0xffffffff);
         }
+        if (did > 0 && atomic_fetch_add_explicit(&pool->done, did, memory_order_acq_rel) + did == n) {
+            go_on(pool, w->ith);
+            continue;
+        }
+        if (atomic_load_explicit(&pool->ending, memory_order_acquire))
+            return NULL;
+        wait_change(pool, &pool->stages, stage, &pool->sleepers, stage > 0);
     }
 }
 
@@ -222,8 +223,9 @@ ds4_pool *ds4_pool_create(int32_t n_threads)
         free(pool);
         return NULL;
     }
-#if !defined(__linux__)
     pthread_mutex_init(&pool->mutex, NULL);
+#if !defined(__linux__)
+    pthread_mutex_init(&pool->sleep_mutex, NULL);
     pthread_cond_init(&pool->changed, NULL);
 #endif
     /* Signals are the host's business. */
@@ -249,25 +251,35 @@ void ds4_pool_free(ds4_pool *pool)
     if (!pool)
         return;
     ds4_pool_drain(pool);
-    unsigned at = atomic_load_explicit(&pool->submitted, memory_order_relaxed);
-    pool->jobs[at % POOL_QUEUE].fn = NULL;
-    change(pool, &pool->submitted, &pool->idlers);
+    atomic_store_explicit(&pool->ending, true, memory_order_release);
+    change(pool, &pool->stages, &pool->sleepers);
     for (int32_t i = 0; i < pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
 #if !defined(__linux__)
     pthread_cond_destroy(&pool->changed);
-    pthread_mutex_destroy(&pool->mutex);
+    pthread_mutex_destroy(&pool->sleep_mutex);
 #endif
+    pthread_mutex_destroy(&pool->mutex);
     free(pool->workers);
     free(pool);
 }
 
-void ds4_pool_submit(ds4_pool *pool, ds4_pool_fn fn, void *arg)
+void ds4_pool_submit(ds4_pool *pool, const ds4_pool_job *job)
 {
-    unsigned at = atomic_load_explicit(&pool->submitted, memory_order_relaxed);
-    pool->jobs[at % POOL_QUEUE].fn = fn;
-    pool->jobs[at % POOL_QUEUE].arg = arg;
-    change(pool, &pool->submitted, &pool->idlers);
+    pthread_mutex_lock(&pool->mutex);
+    bool idle = !pool->active;
+    if (idle) {
+        pool->active = true;
+        pool->job = *job;
+        pool->beginning = true;
+    } else {
+        pool->queued = *job;
+        pool->has_queued = true;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    pool->submitted++;
+    if (idle)
+        open_stage(pool, 1);
 }
 
 static void wait_finished(ds4_pool *pool, unsigned count)
@@ -282,12 +294,12 @@ static void wait_finished(ds4_pool *pool, unsigned count)
 
 void ds4_pool_wait(ds4_pool *pool)
 {
-    if (pool->waited == atomic_load_explicit(&pool->submitted, memory_order_relaxed))
+    if (pool->waited == pool->submitted)
         return;
     wait_finished(pool, ++pool->waited);
 }
 
 void ds4_pool_drain(ds4_pool *pool)
 {
-    wait_finished(pool, atomic_load_explicit(&pool->submitted, memory_order_relaxed));
+    wait_finished(pool, pool->submitted);
 }

@@ -118,8 +118,13 @@ static bool reserve_scratch(ds4_backend *be)
     cpu_arena_free(&be->own);
     cpu_arena_free(&be->sampling);
     size_t n = (size_t)be->desc.n_threads;
-    return cpu_arena_reserve(&be->shared, l->shared_bytes + 64) && cpu_arena_reserve(&be->own, l->own_bytes * n + 64) &&
-           cpu_arena_reserve(&be->sampling, l->sampling_bytes * n + 64);
+    if (!cpu_arena_reserve(&be->shared, l->shared_bytes + 64) || !cpu_arena_reserve(&be->own, l->own_bytes * n + 64) ||
+        !cpu_arena_reserve(&be->sampling, l->sampling_bytes * n + 64))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        be->workers[i] = (cpu_worker){.be = be, .ith = (int32_t)i, .nth = (int32_t)n, .own = be->own.base + i * l->own_bytes,
+                                      .sampling = be->sampling.base + i * l->sampling_bytes};
+    return true;
 }
 
 static bool reserve_steps(ds4_backend *be, const ds4_program *p)
@@ -194,35 +199,11 @@ static void look_at_cancel(cpu_step *s, ds4_backend *be)
         s->cancelled = true;
 }
 
-static void exec(cpu_worker *w, const cpu_node *n)
-{
-    if (n->op == OP_LAYER_END) {
-        look_at_cancel(w->step, w->be);
-        return;
-    }
-    if (w->be->on_node)
-        w->be->on_node(w->be, n, true);
-    cpu_exec(w, n);
-    if (w->be->on_node)
-        w->be->on_node(w->be, n, false);
-}
-
-/* The small nodes from `at` on, on the one thread that is inside a barrier. Returns the first node that is not small. */
-static int32_t exec_small(cpu_worker *w, int32_t at)
-{
-    const ds4_program *p = w->step->program;
-    cpu_worker alone = *w;
-    alone.nth = 1;
-    while (at < p->n_nodes && !w->step->cancelled && cpu_exec_small(w->step, &p->nodes[at])) {
-        alone.next = 0;
-        exec(&alone, &p->nodes[at++]);
-    }
-    return at;
-}
-
 static void begin(cpu_step *s, ds4_backend *be)
 {
     s->started_ns = now_ns();
+    s->at = 0;
+    s->phase = -1;
     s->cancelled = s->from_previous && be->last_cancelled; /* its tokens do not exist */
     look_at_cancel(s, be);
 }
@@ -233,49 +214,63 @@ static void finish(cpu_step *s, ds4_backend *be)
     s->elapsed_ns = now_ns() - s->started_ns;
 }
 
-/* Every thread walks the same nodes. Between two nodes that all of them share lies one barrier, and the small nodes in
- * between are done inside it by the thread that came last. */
-static void walk(cpu_worker *w)
+/* A whole node on this thread. */
+static void alone(const cpu_worker *w, const cpu_node *n)
 {
-    ds4_backend *be = w->be;
-    cpu_step *s = w->step;
-    const ds4_program *p = s->program;
-    if (w->nth == 1) {
-        begin(s, be);
-        for (int32_t i = 0; i < p->n_nodes && !s->cancelled; i++) {
-            w->next = 0;
-            exec(w, &p->nodes[i]);
-        }
-        finish(s, be);
+    cpu_worker one = *w;
+    one.nth = 1;
+    if (n->op == OP_LAYER_END) {
+        look_at_cancel(w->step, w->be);
         return;
     }
-    if (ds4_pool_arrive(be->pool)) {
-        begin(s, be);
-        s->at = exec_small(w, 0);
-        if (s->cancelled || s->at >= p->n_nodes)
-            finish(s, be);
-        ds4_pool_release(be->pool);
+    if (w->be->on_node)
+        w->be->on_node(w->be, n, true);
+    for (int32_t phase = 0; phase < CPU_PHASES; phase++) {
+        int32_t count = cpu_cut(&one, n, phase);
+        for (int32_t i = 0; i < count; i++)
+            cpu_do(&one, n, phase, i);
     }
-    while (!s->cancelled && s->at < p->n_nodes) {
-        int32_t at = s->at;
-        exec(w, &p->nodes[at]);
-        if (ds4_pool_arrive(be->pool)) {
-            s->at = exec_small(w, at + 1);
-            if (s->cancelled || s->at >= p->n_nodes)
-                finish(s, be);
-            ds4_pool_release(be->pool);
-        }
-    }
+    if (w->be->on_node)
+        w->be->on_node(w->be, n, false);
 }
 
-static void run_on_thread(void *arg, int32_t ith)
+/* The next stage for all threads. Small nodes on the way are done here, while the others have nothing to do. */
+static int32_t next_stage(void *arg, int32_t ith)
 {
     cpu_step *s = arg;
     ds4_backend *be = s->program->be;
-    cpu_worker w = {.be = be, .step = s, .ith = ith, .nth = be->pool ? ds4_pool_threads(be->pool) : 1};
-    w.own = be->own.base + (size_t)ith * be->layout.own_bytes;
-    w.sampling = be->sampling.base + (size_t)ith * be->layout.sampling_bytes;
-    walk(&w);
+    const ds4_program *p = s->program;
+    cpu_worker *w = &be->workers[ith];
+    w->step = s;
+    if (s->at < 0)
+        begin(s, be);
+    while (!s->cancelled && s->at < p->n_nodes) {
+        const cpu_node *n = &p->nodes[s->at];
+        if (s->phase < 0 && (w->nth == 1 || cpu_is_small(s, n))) {
+            alone(w, n);
+            s->at++;
+            continue;
+        }
+        while (++s->phase < CPU_PHASES) {
+            int32_t count = cpu_cut(w, n, s->phase);
+            if (count > 0) {
+                s->stage = ++be->stages;
+                return count;
+            }
+        }
+        s->phase = -1;
+        s->at++;
+    }
+    finish(s, be);
+    return 0;
+}
+
+static void do_item(void *arg, int32_t ith, int32_t item)
+{
+    cpu_step *s = arg;
+    cpu_worker *w = &s->program->be->workers[ith];
+    w->step = s;
+    cpu_do(w, &s->program->nodes[s->at], s->phase, item);
 }
 
 /* ---- submitting ---- */
@@ -375,10 +370,11 @@ int32_t cpu_run(ds4_backend *be, ds4_program *p, const ds4_step_outputs *out, co
     s->cancel_at_submit = atomic_load_explicit(&be->cancels, memory_order_acquire);
     be->last_rows = s->n_rows;
     be->submitted++;
+    s->at = -1;
     if (be->pool)
-        ds4_pool_submit(be->pool, run_on_thread, s);
+        ds4_pool_submit(be->pool, &(ds4_pool_job){next_stage, do_item, s});
     else
-        run_on_thread(s, 0);
+        next_stage(s, 0); /* all of it, as one thread shares nothing */
     return ds4_ok(err);
 }
 
