@@ -106,7 +106,7 @@ class Ours:
     def bench(self, model: pathlib.Path, threads: int, *, pp: int, tg: int, depth: int) -> float:
         args = ["-m", str(model), "-t", str(threads), "-r", "1", "--pp", str(pp), "--tg", str(tg), "-d", str(depth)]
         out = subprocess.check_output([*self.bench_program, *args, "--json"], text=True, stderr=subprocess.DEVNULL)
-        return float(json.loads(out)["results"][0]["median"])
+        return float(json.loads(out)[0]["tokens_per_second"]["median"])
 
 
 def python_with_pip() -> str:
