@@ -1,0 +1,1 @@
+"""One file for each component; parity.registry finds them."""
