@@ -1,7 +1,7 @@
 """What a component is: a piece of behaviour as a pure function from an input tape to an output tape, and its two sides.
 
-A component joins by a file in parity/components/ that defines COMPONENT, an oracle in oracles/<name>/ with its contract,
-and goldens in goldens/<name>/.
+A component joins by a file in parity/components/ that defines COMPONENT, by an oracle with its contract in
+oracles/<name>/, and by goldens in goldens/<name>/.
 """
 
 from __future__ import annotations

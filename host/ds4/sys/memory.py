@@ -22,7 +22,7 @@ def _count(text: str | None) -> int | None:
 
 
 def _fields(text: str | None, separator: str | None = None) -> dict[str, int]:
-    """"name value [unit]" lines as a dict; lines of another shape are left out."""
+    """ "name value [unit]" lines as a dict; lines of another shape are left out."""
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         parts = line.replace(":", " ").split(separator)

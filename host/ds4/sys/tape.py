@@ -59,8 +59,7 @@ def integer(word: bytes) -> int:
 
 def line(*words: int | str | bytes) -> bytes:
     """One line: a str is a verb, written as it is; bytes are escaped (encode and pass text that is data as bytes)."""
-    parts = [w.encode("ascii") if isinstance(w, str) else escape(w) if isinstance(w, bytes) else b"%d" % w for w in words]
-    return b" ".join(parts) + b"\n"
+    return b" ".join([escape(w) if isinstance(w, bytes) else str(w).encode("ascii") for w in words]) + b"\n"
 
 
 def lines(tape: bytes) -> Iterator[list[bytes]]:
