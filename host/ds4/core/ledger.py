@@ -17,8 +17,7 @@ class SyncPlan:
     """How to come from the bank's tokens to a prompt.
 
     start: positions kept; the prompt's tokens from there on are to be evaluated. Always less than the prompt's
-    length,
-        so that the last token is evaluated and yields logits.
+        length, so that the last token is evaluated and yields logits.
     rebuild: nothing is kept. bump: the timeline changes, so the generation grows when the plan is committed.
     """
 
@@ -86,17 +85,22 @@ class SessionLedger:
 
     def commit(self, prompt: Sequence[int], plan: SyncPlan | None = None, upto: int | None = None) -> None:
         """Records that the bank now holds prompt[:upto]. plan: the plan that led there, with its bump; None: the
-        prompt extends what is there."""
+        prompt extends what is there. What is kept is not compared with the prompt.
+
+        Ds4Error (commit_range) if upto is less than what is kept or more than the prompt has, ContextLengthError if it
+        is more than the context; nothing has changed then.
+        """
         end = len(prompt) if upto is None else upto
-        if not 0 <= end <= len(prompt):
-            raise ValueError(f"commit of {end} tokens of {len(prompt)}")
+        kept = len(self._tokens) if plan is None else min(plan.start, len(self._tokens))
+        if not kept <= end <= len(prompt):
+            expected, subject = f"{kept}..{len(prompt)} tokens", "commit"
+            raise Ds4Error("out of range", subject=subject, expected=expected, found=end, code="commit_range")
+        if end > self.ctx:
+            raise ContextLengthError("the prompt does not fit", expected=f"at most {self.ctx} tokens", found=end)
         if plan is not None:
-            if plan.bump:
-                self.generation += 1
-            del self._tokens[plan.start :]
-        if len(self._tokens) > end:
-            raise ValueError(f"commit of {end} tokens over {len(self._tokens)}")
-        self._tokens.extend(islice(prompt, len(self._tokens), end))
+            self.generation += plan.bump
+            del self._tokens[kept:]
+        self._tokens.extend(islice(prompt, kept, end))
         self.valid = True
 
     def append(self, token: int) -> None:

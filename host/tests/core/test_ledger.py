@@ -74,6 +74,18 @@ def test_a_prompt_is_committed_in_chunks() -> None:
     assert (ledger.tokens, ledger.generation) == (prompt, 2)
 
 
+def test_a_commit_that_cannot_be_leaves_the_ledger_as_it_was() -> None:
+    ledger = holding([1, 2, 3], ctx=4)
+    stale = SyncPlan(3, False, True)
+    for prompt, plan, upto in (([1, 2], stale, None), ([1, 2, 3], stale, 2), ([1, 2, 3], None, 4), ([1], None, 1)):
+        with pytest.raises(Ds4Error) as refused:
+            ledger.commit(prompt, plan, upto)
+        assert refused.value.code == "commit_range"
+    with pytest.raises(ContextLengthError):
+        ledger.commit([1, 2, 3, 4, 5], stale)
+    assert (ledger.tokens, ledger.generation) == ([1, 2, 3], 1)
+
+
 def test_a_prompt_longer_than_the_context_names_both_numbers() -> None:
     with pytest.raises(ContextLengthError) as caught:
         SessionLedger(4).plan([0] * 5)
