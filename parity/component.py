@@ -6,6 +6,7 @@ oracles/<name>/, and by goldens in goldens/<name>/.
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -50,7 +51,8 @@ class Component:
     sources: globs from the repository's root; with the goldens and the harness they make the component's digest.
     locks: packages whose lock lines belong to the digest.
     setups: what each setup hands the oracle.
-    resolve: a golden case to its setup and tape, where the input itself is not stored (a real model file).
+    resolve: a golden case to its tape, where the input itself is not stored (a real model file).
+    equal: whether two output tapes say the same; byte for byte, but for numbers held to a tolerance.
     native: the replacement is the engine, reached through the bridge; the ledger does not switch it.
     """
 
@@ -65,6 +67,7 @@ class Component:
     locks: tuple[str, ...] = ()
     setups: Mapping[str, Callable[[], bytes]] = field(default_factory=lambda: {"": bytes})
     resolve: Callable[[Mapping[str, Any]], bytes] | None = None
+    equal: Callable[[bytes, bytes], bool] = operator.eq
     native: bool = False
 
 
