@@ -1,11 +1,13 @@
 /* table.c - the oracles that there are. A new one joins by a line in each list. */
 #include "oracles/common/oracle.h"
 
+extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_stops;
 
 const oracle_kind *const oracle_kinds[] = {
+    &oracle_kvc,
     &oracle_ledger,
     &oracle_payload,
     &oracle_stops,
