@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from ds4.core.output.stops import StopMatcher
 from ds4.core.output.utf8 import Utf8Stream
@@ -109,6 +111,13 @@ def test_bytes_in_any_pieces_decode_as_the_whole_does(data: bytes, at: list[int]
     edges = [0, *sorted(min(a, len(data)) for a in at), len(data)]
     pieces = [stream.push(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
     assert "".join([*pieces, stream.flush()]) == data.decode("utf-8", "replace")
+
+
+@given(st.binary(max_size=6) | st.sampled_from([b"\xed\xa0", b"\xed\xbf", b"a\xe0\xa0", b"\xf4\x8f\xbf", b"\xf4\x90"]))
+def test_what_no_continuation_can_change_is_shown_at_once(data: bytes) -> None:
+    tails = [b"", b"A", *(first + b"\x80\xbf"[:n] for first in (b"\x80", b"\x90", b"\xa0") for n in (0, 1, 2))]
+    endings = [(data + tail).decode("utf-8", "replace") for tail in tails]
+    assert Utf8Stream().push(data) == os.path.commonprefix(endings)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))

@@ -46,6 +46,11 @@ class StopMatcher:
         """Whether text is being held back."""
         return bool(self._held)
 
+    @property
+    def held(self) -> int:
+        """How many characters are being held back."""
+        return len(self._held)
+
     def push(self, text: str) -> tuple[str, bool]:
         if self.matched is not None:
             return "", True
