@@ -7,6 +7,7 @@ NATIVE = {
         {"name": "bridge", "srcs": [
             "bridge/bridge.c",
             "bridge/layout.c",
+            "bridge/ops_probe.c",
             "bridge/probe.c",
             "engine/draw.c",
             "engine/families/llama.c",

@@ -337,6 +337,56 @@ DS4_API int32_t ds4_dequantize(int32_t type, const void *blocks, int64_t n, floa
 DS4_API int32_t ds4_matmul_probe(int32_t type, const void *w, int32_t n_out, int32_t n_in, const float *x, int32_t n_rows,
                                  float *y, int32_t numeric, int32_t n_threads, const char *kernels, ds4_error *err);
 
+/* n fp32 numbers to blocks of F16, BF16 or Q8_0, the three types that the engine itself writes. [any thread] */
+DS4_API int32_t ds4_quantize(int32_t type, const float *x, int64_t n, void *blocks, ds4_error *err);
+
+/* ---- one operation by itself, for tools and tests --------------------------------------------------------------- */
+
+/* a, b, c and y are row-major, n_rows rows each; a has n_in columns, y has n_out. */
+typedef enum ds4_op {
+    DS4_OP_EMBED = 1,     /* y[r] = W[tokens[r]]; W: [weight_rows, n_out] */
+    DS4_OP_RMSNORM = 2,   /* y[r] = a[r] / sqrt(mean(a[r]^2) + rms_eps) * W; W: [n_in] */
+    DS4_OP_MATMUL = 3,    /* y[r] = W a[r]; W: [n_out, n_in] */
+    DS4_OP_ADD = 4,       /* y = a + b */
+    DS4_OP_SWIGLU = 5,    /* y = a / (1 + exp(-a)) * b */
+    DS4_OP_ROPE = 6,      /* y[r] = a[r] turned by positions[r]; n_head, head_dim and the rope fields of hparams */
+    DS4_OP_ATTENTION = 7, /* stores b (K) and c (V), [n_rows, n_head_kv * head_dim], at (banks, positions) in a cache of
+                             kv_type; y[r] = attention of a[r] (q) over its bank up to its position; the head fields,
+                             attn_scale and sliding_window of hparams. Rows of a bank come in order from position 0. */
+    DS4_OP_SAMPLE = 8     /* a: one row of raw logits; draws for positions[0] after the positions[0] + 1 `tokens`.
+                             ids[0], y[0]: the token and its log-probability (if n_out > 1); behind them those of the
+                             n_out - 1 likeliest */
+} ds4_op;
+
+typedef struct ds4_op_desc {
+    int32_t op;      /* ds4_op */
+    int32_t numeric; /* ds4_numeric */
+    int32_t n_threads;
+    int32_t n_rows;
+    int32_t step_rows; /* the rows run in order in steps of at most so many; 0: in one */
+    int32_t n_in;
+    int32_t n_out;
+    int32_t weight_type;        /* ds4_type */
+    int32_t weight_rows;        /* EMBED */
+    int32_t kv_type;            /* ATTENTION: DS4_TYPE_F32, F16 or Q8_0 */
+    const ds4_hparams *hparams; /* the fields that the operation names; the others are not looked at */
+    const float *divisors;      /* ROPE: [rope_dim / 2] divisors of the frequencies, or NULL */
+    const void *weight;
+    const float *a;
+    const float *b;
+    const float *c;
+    const int32_t *tokens;
+    const int32_t *banks;
+    const int32_t *positions;
+    const ds4_sampler *sampler; /* SAMPLE */
+    const uint32_t *mask;       /* SAMPLE: as for ds4_bank_set_mask, or NULL */
+    const char *kernels;        /* NULL (best) or a name of ds4_cpu_kernels */
+} ds4_op_desc;
+
+/* Records the operation on the CPU backend and runs it over the caller's memory, as a session would. y: [n_rows, n_out];
+ * ids: [n_out], SAMPLE alone. */
+DS4_API int32_t ds4_ops_probe(const ds4_op_desc *desc, float *y, int32_t *ids, ds4_error *err);
+
 #ifdef __cplusplus
 }
 #endif

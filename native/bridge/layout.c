@@ -65,6 +65,15 @@ static const field result_fields[] = {
     F(ds4_result, logprobs), F(ds4_result, top_ids), F(ds4_result, top_logprobs), F(ds4_result, elapsed_ns),
 };
 
+static const field op_fields[] = {
+    F(ds4_op_desc, op),        F(ds4_op_desc, numeric),     F(ds4_op_desc, n_threads),   F(ds4_op_desc, n_rows),
+    F(ds4_op_desc, step_rows), F(ds4_op_desc, n_in),        F(ds4_op_desc, n_out),       F(ds4_op_desc, weight_type),
+    F(ds4_op_desc, weight_rows), F(ds4_op_desc, kv_type),   F(ds4_op_desc, hparams),     F(ds4_op_desc, divisors),
+    F(ds4_op_desc, weight),    F(ds4_op_desc, a),           F(ds4_op_desc, b),           F(ds4_op_desc, c),
+    F(ds4_op_desc, tokens),    F(ds4_op_desc, banks),       F(ds4_op_desc, positions),   F(ds4_op_desc, sampler),
+    F(ds4_op_desc, mask),      F(ds4_op_desc, kernels),
+};
+
 #define L(type, fields) {#type, sizeof(type), fields, sizeof(fields) / sizeof(fields[0])}
 
 static const layout layouts[] = {
@@ -76,6 +85,7 @@ static const layout layouts[] = {
     L(ds4_sampler, sampler_fields),
     L(ds4_row, row_fields),
     L(ds4_result, result_fields),
+    L(ds4_op_desc, op_fields),
 };
 
 static char text[4096];

@@ -22,6 +22,17 @@ int32_t ds4_dequantize(int32_t type, const void *blocks, int64_t n, float *out, 
     return ds4_dequant_row(type, blocks, n, out);
 }
 
+int32_t ds4_quantize(int32_t type, const float *x, int64_t n, void *blocks, ds4_error *err) {
+    const int32_t elements = ds4_block_elements(type);
+    if (type != DS4_TYPE_F16 && type != DS4_TYPE_BF16 && type != DS4_TYPE_Q8_0)
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "type: expected F16, BF16 or Q8_0, found %d", (int)type);
+    if (n < 0 || n % elements != 0)
+        return ds4_fail(err, DS4_ERR_ARG, "n: expected a whole number of blocks of %d elements, found %lld", (int)elements,
+                        (long long)n);
+    if (n > 0 && (x == NULL || blocks == NULL)) return ds4_fail(err, DS4_ERR_ARG, "x, blocks: expected memory, found NULL");
+    return n > 0 ? ds4_quantize_row(type, x, n, blocks) : DS4_OK;
+}
+
 typedef struct probe {
     const mm_kernels *kernels;
     cpu_weight w;
