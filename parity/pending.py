@@ -14,6 +14,7 @@ A pending is one JSON file. Under Bazel it lies in the test's undeclared outputs
     found        what came out; null: nothing asks for the case any more
     why          mismatch at the gate | fuzz, shrunk | new case | snapshot | unused
     command      what reproduces it
+    reader       who reads the golden, from the repository's root; "": the component's own file
     created      UTC, ISO 8601
 
 Values are {"as": "text" | "bytes" | "npy", and "text", "base64", or "file" with "sha256" for one that is large}; such a
@@ -78,6 +79,7 @@ class Pending:
     why: str
     command: str
     created: str
+    reader: str = ""
     id: str = ""
     source: str = ""
     copies: tuple[str, ...] = ()
@@ -122,10 +124,10 @@ def folder() -> Path:
 def same(a: str | bytes | Array | None, b: str | bytes | Array | None) -> bool:
     """Whether two values are equal; text equals its bytes, arrays are compared by dtype, shape and bits."""
     if isinstance(a, str | bytes) and isinstance(b, str | bytes):
-        return _raw(a) == _raw(b)
+        return raw(a) == raw(b)
     if a is None or b is None or isinstance(a, str | bytes) or isinstance(b, str | bytes):
         return a is b
-    return _npy(a) == _npy(b)
+    return npy(a) == npy(b)
 
 
 def write(
@@ -141,12 +143,15 @@ def write(
     oracle: str | bytes | Array | None = None,
     input: str | bytes | Array | None = None,
     setup: str = "",
+    reader: str = "",
     into: Path | None = None,
 ) -> Path:
     """Writes one pending and returns its file. A later one of the same case takes an earlier one's place.
 
+    golden: relative to goldens/ (or with that in front). For an input that has no golden yet: `new_cases(component)`.
     Raises PendingError for a golden whose name leads elsewhere, an unknown kind or a value above LARGEST bytes.
     """
+    golden = golden.removeprefix("goldens/")
     if _GOLDEN.fullmatch(golden) is None:
         raise PendingError("no golden's name", expected="folder/file, relative to goldens/", found=repr(golden))
     if kind not in KINDS:
@@ -164,14 +169,21 @@ def write(
     }
     for name, value in (("input", input), ("expected", expected), ("oracle", oracle), ("found", found)):
         body[name] = _dump(value, where, f"{stem}.{name}")
-    body |= {"why": why, "command": command, "created": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    body |= {"why": why, "command": command, "reader": reader, "created": now}
     path = where / f"{stem}.json"
     _replace(path, json.dumps(body, ensure_ascii=True, indent=1).encode("ascii") + b"\n")
     return path
 
 
+def new_cases(component: str) -> str:
+    """The golden that cases without outside truth go to (found by a fuzz, asked for by a person)."""
+    return f"{component}/found/cases.jsonl"
+
+
 def discard(golden: str, case: str | None, *, into: Path | None = None) -> None:
     """Removes what `write` may have left for this case earlier: it passes now."""
+    golden = golden.removeprefix("goldens/")
     where = folder() if into is None else into
     if where.is_dir():
         stem = _stem(golden, case)
@@ -224,11 +236,11 @@ def _stem(golden: str, case: str | None) -> str:
     return "-".join(filter(None, [re.sub(r"[^A-Za-z0-9]+", "-", golden.rpartition(".")[0])[:60], words, digest]))
 
 
-def _raw(value: str | bytes) -> bytes:
+def raw(value: str | bytes) -> bytes:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
-def _npy(array: Array) -> bytes:
+def npy(array: Array) -> bytes:
     import numpy as np
 
     buffer = io.BytesIO()
@@ -253,7 +265,7 @@ def _dump(value: str | bytes | Array | None, where: Path, stem: str) -> dict[str
     if value is None:
         return None
     form = "text" if isinstance(value, str) else "bytes" if isinstance(value, bytes) else "npy"
-    data = _raw(value) if isinstance(value, str | bytes) else _npy(value)
+    data = raw(value) if isinstance(value, str | bytes) else npy(value)
     if len(data) > LARGEST:
         raise PendingError("too large to keep", subject=stem, expected=f"at most {LARGEST} bytes", found=len(data))
     side = where / f"{stem}.bin"
@@ -348,6 +360,7 @@ def _load(data: bytes, source: str, beside: Callable[[str], bytes]) -> Pending:
         why=body["why"],
         command=body["command"],
         created=body["created"],
+        reader=str(body.get("reader", "")),
         id=hashlib.sha256(data).hexdigest()[:16],
         source=source,
     )
