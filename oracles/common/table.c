@@ -2,14 +2,18 @@
 #include "oracles/common/oracle.h"
 
 extern const oracle_kind oracle_kvc;
+extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_stops;
+extern const oracle_kind oracle_template;
 
 const oracle_kind *const oracle_kinds[] = {
     &oracle_kvc,
+    &oracle_gguf,
     &oracle_ledger,
     &oracle_payload,
     &oracle_stops,
+    &oracle_template,
     NULL,
 };
