@@ -7,6 +7,7 @@ the field, how many bytes it needs and how many there are. Nothing is sliced, an
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from typing import NoReturn
 
@@ -17,6 +18,16 @@ Buffer = bytes | mmap.mmap
 U32 = struct.Struct("<I")
 U64 = struct.Struct("<Q")
 
+# What a name may not have: controls, marks that cannot be seen, marks that turn the direction of text around. A list of
+# our own, as str.isprintable changes with each version of Unicode and a file must not be good in one Python only.
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\uffff\U000e0000-\U000e0fff]"
+)
+
+
+class BeyondHead(Exception):
+    """The file has bytes that had to be read behind the head that was given. Met only by a caller that gives a head."""
+
 
 def shown(text: str, limit: int = 96) -> str:
     """`text` made fit for a terminal or a log line: control characters escaped, and cut to `limit` characters."""
@@ -26,13 +37,17 @@ def shown(text: str, limit: int = 96) -> str:
 
 
 class Cursor:
-    """Reads little-endian fields from `buffer` from `position` on. source: the file's name, for messages."""
+    """Reads little-endian fields from `buffer` from `position` on. source: the file's name, for messages.
 
-    __slots__ = ("buffer", "end", "position", "source")
+    file_bytes: the file's size where `buffer` is only its head; to read behind the head raises BeyondHead.
+    """
 
-    def __init__(self, buffer: Buffer, source: str) -> None:
+    __slots__ = ("buffer", "end", "position", "reach", "source")
+
+    def __init__(self, buffer: Buffer, source: str, file_bytes: int | None = None) -> None:
         self.buffer = buffer
-        self.end = len(buffer)
+        self.reach = len(buffer)
+        self.end = self.reach if file_bytes is None else file_bytes
         self.position = 0
         self.source = source
 
@@ -55,6 +70,12 @@ class Cursor:
                 expected=f"{count} bytes",
                 found=f"{self.left} bytes left",
             )
+        if count > self.reach - self.position:
+            raise BeyondHead(subject)
+
+    def skip(self, count: int, subject: str) -> None:
+        self.need(count, subject)
+        self.position += count
 
     def u32(self, subject: str) -> int:
         self.need(4, subject)
@@ -88,11 +109,11 @@ class Cursor:
         return decode_utf8(self.raw(length, subject), subject, self.source)
 
     def identifier(self, subject: str, *, most: int) -> str:
-        """A metadata key or tensor name: 1..`most` bytes, all printable (the engine reads names up to a NUL)."""
+        """A metadata key or tensor name: 1..`most` bytes of visible text (the engine reads names up to a NUL)."""
         name = self.text(subject, most=most)
         if not name:
             self.fail("gguf_name", subject, "the name is empty", expected="at least 1 byte", found="0 bytes")
-        if not name.isprintable():
+        if _UNFIT.search(name) is not None:
             self.fail(
                 "gguf_name", subject, "the name is not text", expected="printable characters", found=shown(ascii(name))
             )

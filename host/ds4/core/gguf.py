@@ -116,12 +116,15 @@ def read(path: str | os.PathLike[str], *, shard: int = 0) -> GgufFile:
     Raises ModelFileError: code `file_missing`, `file_kind`, `file_io`, or one of parse's.
     """
     where = Path(path)
-    return parse(_map(where), where, shard=shard)
+    return parse(mapped(where), where, shard=shard)
 
 
-def parse(buffer: Buffer, path: Path, *, shard: int = 0) -> GgufFile:
-    """The same over bytes that are already in reach. Raises ModelFileError with a code that begins `gguf_`."""
-    cursor = Cursor(buffer, path.name)
+def parse(buffer: Buffer, path: Path, *, shard: int = 0, file_bytes: int | None = None) -> GgufFile:
+    """The same over bytes that are already in reach. Raises ModelFileError with a code that begins `gguf_`.
+
+    file_bytes: the file's size, where `buffer` is only its head; raises BeyondHead if the metadata is longer than that.
+    """
+    cursor = Cursor(buffer, path.name, file_bytes)
     version = _read_header(cursor)
     n_tensors = _read_count(cursor, "tensor count", MAX_TENSORS, LEAST_TENSOR_BYTES)
     n_keys = _read_count(cursor, "key count", MAX_KEYS, LEAST_KEY_BYTES)
@@ -161,7 +164,8 @@ def parse(buffer: Buffer, path: Path, *, shard: int = 0) -> GgufFile:
     )
 
 
-def _map(path: Path) -> Buffer:
+def mapped(path: Path) -> Buffer:
+    """The bytes of a regular file. Raises ModelFileError: code `file_missing`, `file_kind` or `file_io`."""
     name = shown(path.name)
     try:
         # O_NONBLOCK: opening a FIFO must not wait for a writer.
@@ -196,6 +200,8 @@ def _map(path: Path) -> Buffer:
 
 def _read_header(cursor: Cursor) -> int:
     start = cursor.buffer[:24]
+    if cursor.end >= 4:
+        cursor.need(4, "magic")
     if start[:4] != b"GGUF":
         found = next((what for magic, what in _FOREIGN if start.startswith(magic)), None)
         if found is None:

@@ -84,11 +84,12 @@ _FLOATS = frozenset({ValueType.F32, ValueType.F64})
 
 @dataclass(frozen=True, slots=True)
 class ArrayRef:
-    """Where an array lies: `count` elements of `element` from byte `start`."""
+    """Where an array lies: `count` elements of `element` in bytes `start`..`end` of the file."""
 
     element: ValueType
     count: int
     start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +152,15 @@ def _scan_array(cursor: Cursor, key: str, depth: int) -> ArrayRef:
             expected=f"at most {cursor.left // _LEAST[element]} elements of {element} in {cursor.left} bytes",
             found=f"{count} elements",
         )
-    ref = ArrayRef(element, count, cursor.position)
+    start = cursor.position
     if element is ValueType.STRING:
         cursor.position = _skip_strings(cursor, key, count)
     elif element is ValueType.ARRAY:
         for _ in range(count):
             _scan_array(cursor, key, depth + 1)
     else:
-        cursor.position += count * _SIZES[element]
-    return ref
+        cursor.skip(count * _SIZES[element], key)
+    return ArrayRef(element, count, start, cursor.position)
 
 
 def _skip_strings(cursor: Cursor, key: str, count: int) -> int:
@@ -172,15 +173,13 @@ def _skip_strings(cursor: Cursor, key: str, count: int) -> int:
     try:
         for _ in range(count):
             position += unpack(buffer, position)[0] + 8
-        if position <= cursor.end:
+        if position <= cursor.reach:
             return position
     except (struct.error, OverflowError):
         pass
     for index in range(count):
         subject = f"{key}[{index}]"
-        length = cursor.u64(subject)
-        cursor.need(length, subject)
-        cursor.position += length
+        cursor.skip(cursor.u64(subject), subject)
     raise AssertionError("the checked walk accepts what the quick one refused")
 
 
@@ -208,6 +207,32 @@ class Metadata(Mapping[str, Value]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries
+
+    def __eq__(self, other: object) -> bool:
+        """Another Metadata is compared by entries and the bytes of arrays: nothing is decoded, nothing fails."""
+        if not isinstance(other, Metadata):
+            return super().__eq__(other)
+        mine, theirs = list(self._entries.items()), list(other._entries.items())
+        return len(mine) == len(theirs) and all(
+            key == key_too and entry.type is too.type and self._raw(entry) == other._raw(too)
+            for (key, entry), (key_too, too) in zip(mine, theirs, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # as of every mapping
+
+    def _raw(self, entry: Entry) -> object:
+        value = entry.value
+        if isinstance(value, ArrayRef):
+            return value.element, value.count, self._buffer[value.start : value.end]
+        return struct.pack("<d", value) if isinstance(value, float) else value
+
+    def entry(self, key: str) -> Entry:
+        """The key's value as it was read: an array as the place where it lies. KeyError."""
+        return self._entries[key]
+
+    def array_bytes(self, ref: ArrayRef) -> bytes:
+        """The bytes of an array of this file."""
+        return self._buffer[ref.start : ref.end]
 
     def type_of(self, key: str) -> str:
         """ "u32", "string", "array of 49152 string"."""
@@ -378,7 +403,7 @@ class Metadata(Mapping[str, Value]):
                     raise ModelFileError(
                         f"not a boolean, in {shown(self._source)}",
                         code="gguf_bool",
-                        subject=f"{shown(key)}[{index}]",
+                        subject=shown(f"{key}[{index}]"),
                         expected="0 or 1",
                         found=number,
                     )
