@@ -8,12 +8,15 @@ Source: the naming rule and the split keys of llama.cpp's gguf-split, as publish
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from ds4.core import components
 from ds4.core.cursor import shown
 from ds4.core.gguf import GgufFile, TensorInfo, read
 from ds4.core.metadata import Metadata
@@ -81,43 +84,81 @@ def load(path: str | os.PathLike[str]) -> Inventory:
     Raises ModelFileError: those of `gguf.read`, and with code `split_name`, `split_first`, `split_missing`,
     `split_number`, `split_count`, `split_tensors` or `split_duplicate` for a set that does not fit together.
     """
-    where = Path(path)
-    name = shard_name(where.name)
+    return _loader()(Path(path))
+
+
+@functools.cache
+def _loader() -> Callable[[Path], Inventory]:
+    return components.pick("gguf", python=_load, oracle=_by_oracle)
+
+
+def _load(path: Path) -> Inventory:
+    return assemble(_Disk(path.parent), path.name)
+
+
+def _by_oracle(path: Path) -> Inventory:
+    from ds4.core.tapes import gguf  # late: it imports this module
+
+    return gguf.by_oracle(path)
+
+
+class Folder(Protocol):
+    """Where a model's files lie."""
+
+    def has(self, name: str) -> bool: ...
+
+    def read(self, name: str, shard: int) -> GgufFile: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Disk:
+    folder: Path
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    def read(self, name: str, shard: int) -> GgufFile:
+        return read(self.folder / name, shard=shard)
+
+
+def assemble(folder: Folder, file_name: str) -> Inventory:
+    """`load` for a file of any folder."""
+    name = shard_name(file_name)
     if name is not None and name.number != 1:
         raise ModelFileError(
             "a model is opened by its first shard",
             code="split_first",
-            subject=shown(where.name),
+            subject=shown(file_name),
             expected=shown(name.sibling(1)),
             found=f"shard {name.number} of {name.count}",
         )
-    first = read(where)
+    first = folder.read(file_name, 0)
     count = first.metadata.u32("split.count", 1)
     if name is None:
         if count > 1:
             raise ModelFileError(
                 "a shard whose name does not tell where the others are",
                 code="split_name",
-                subject=shown(where.name),
+                subject=shown(file_name),
                 expected=f"NAME-00001-of-{count:05d}.gguf",
-                found=shown(where.name),
+                found=shown(file_name),
             )
         return merge((first,))
     if name.count == 1 and "split.count" not in first.metadata:
         return merge((first,))
     _check_split(first, 0, name.count)
-    siblings = [where.with_name(name.sibling(number)) for number in range(2, name.count + 1)]
-    _require(siblings)
+    siblings = [name.sibling(number) for number in range(2, name.count + 1)]
+    _require(folder, siblings)
     shards = [first]
     for index, sibling in enumerate(siblings, start=1):
-        shard = read(sibling, shard=index)
+        shard = folder.read(sibling, index)
         _check_split(shard, index, name.count)
         shards.append(shard)
     return merge(tuple(shards))
 
 
-def _require(siblings: list[Path]) -> None:
-    missing = [sibling.name for sibling in siblings if not sibling.exists()]
+def _require(folder: Folder, siblings: list[str]) -> None:
+    missing = [sibling for sibling in siblings if not folder.has(sibling)]
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ModelFileError(
