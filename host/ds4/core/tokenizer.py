@@ -24,6 +24,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import tokenizers
 from tokenizers import models, normalizers
 
+from ds4.core import components
 from ds4.core.alternatives import longest_of
 from ds4.core.metadata import Metadata
 from ds4.core.output.utf8 import Utf8Stream
@@ -119,7 +120,12 @@ class Tokenizer:
         """Raises ModelFileError for keys missing or of a wrong type, TokenizerError for a vocabulary that cannot
         work.
         """
-        return cls(Vocabulary.from_metadata(md))
+        vocabulary = Vocabulary.from_metadata(md)
+        if vocabulary.model == "gpt2" and components.choice("tokenizer").side == "oracle":
+            from ds4.core.tapes.tokenizer import OracleTokenizer  # which is built on this module
+
+            return OracleTokenizer(vocabulary)
+        return cls(vocabulary)
 
     # ---- encoding
 
@@ -230,7 +236,7 @@ class Tokenizer:
         continuation: the ids follow other text; else the space that `encode` put in front of the first word (some
         SentencePiece models) is taken off again.
         """
-        decoder = self.stream(special=special, continuation=continuation)
+        decoder = StreamDecoder(self, special, self.vocabulary.space_prefix and not continuation)
         text = [decoder.push(token) for token in ids]
         text.append(decoder.flush())
         return "".join(text)
