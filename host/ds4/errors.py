@@ -97,3 +97,21 @@ class SettingsError(Ds4Error):
     """A flag, environment variable or configuration file that cannot be used."""
 
     code = "settings"
+
+
+class PayloadError(Ds4Error):
+    """A session payload that is malformed, of another model, or too long for the context."""
+
+    code = "payload"
+
+
+class RecordError(Ds4Error):
+    """A KV record that is malformed, or that cannot be written as asked."""
+
+    code = "kvc"
+
+
+class FrameError(Ds4Error):
+    """A message of the distributed wire that is malformed, or that cannot be sent as asked."""
+
+    code = "frame"

@@ -57,6 +57,14 @@ def integer(word: bytes) -> int:
     return int(word)
 
 
+def unsigned(word: bytes) -> int:
+    """The integer of a word of plain digits, below 2^64; zeros in front do not count."""
+    digits = word.lstrip(b"0")
+    if not word.isdigit() or len(digits) > 20 or (value := int(digits or b"0")) >= 1 << 64:
+        raise TapeError(f"not an unsigned integer: {word[:60]!r}")
+    return value
+
+
 def line(*words: int | str | bytes) -> bytes:
     """One line: a str is a verb, written as it is; bytes are escaped (encode and pass text that is data as bytes)."""
     return b" ".join([escape(w) if isinstance(w, bytes) else str(w).encode("ascii") for w in words]) + b"\n"
