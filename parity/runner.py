@@ -98,7 +98,7 @@ def sides(component: Component) -> Sides:
 
 @dataclass(frozen=True)
 class Case:
-    """One golden. golden: its file, from the repository's root."""
+    """One golden. golden: its file, from goldens/."""
 
     golden: str
     case: str
@@ -114,7 +114,7 @@ def golden_files(component: Component) -> list[Path]:
 def cases(component: Component) -> Iterator[Case]:
     """Every golden case, in the order of files and lines."""
     for path in golden_files(component):
-        name = path.relative_to(ROOT).as_posix()
+        name = path.relative_to(ROOT / "goldens").as_posix()
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 raw: dict[str, Any] = json.loads(line)

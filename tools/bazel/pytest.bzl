@@ -4,8 +4,24 @@ load("@pypi//:requirements.bzl", "requirement")
 
 LIBRARY = "//native:libds4.so"
 MODEL = "@smollm2//:SmolLM2-135M-Instruct.Q4_1.gguf"
+ORACLES = "//oracles:liboracles.so"
 
-def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, env = {}, **kwargs):
+# Variables by which programs and tests find what Bazel built or fetched.
+ENGINE_PATHS = {
+    "DS4_EMBEDDED_MODEL": MODEL,
+    "DS4_LIBRARY": LIBRARY,
+}
+PARITY_PATHS = dict(ENGINE_PATHS, DS4_ORACLES = ORACLES)
+
+def runfiles_env(paths):
+    """env of a program that finds `paths` (variable: label) in its runfiles; DS4_RUNFILES names them."""
+    if not paths:
+        return {}
+    env = {name: "$(rootpath %s)" % label for name, label in paths.items()}
+    env["DS4_RUNFILES"] = " ".join(sorted(paths))
+    return env
+
+def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, parity = False, env = {}, **kwargs):
     """One pytest process over the files of one room.
 
     Args:
@@ -14,25 +30,19 @@ def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, env
       deps: py_library labels.
       data: further files.
       args: further arguments of pytest.
-      engine: whether the tests load libds4 and may open the embedded model (DS4_LIBRARY, DS4_EMBEDDED_MODEL).
+      engine: whether the tests load libds4 and may open the embedded model (ENGINE_PATHS).
+      parity: whether they run components: both sides, and the files that digests cover (PARITY_PATHS).
       env: further variables.
       **kwargs: passed to py_test.
     """
-    env = dict(env)
-    if engine:
-        data = data + [LIBRARY, MODEL]
-        env.update({
-            "DS4_EMBEDDED_MODEL": "$(rootpath %s)" % MODEL,
-            "DS4_LIBRARY": "$(rootpath %s)" % LIBRARY,
-            "DS4_RUNFILES": "DS4_EMBEDDED_MODEL DS4_LIBRARY",
-        })
+    paths = PARITY_PATHS if parity else ENGINE_PATHS if engine else {}
     native.py_test(
         name = name,
         srcs = ["//tools/bazel:pytest_main.py"] + srcs,
         main = "//tools/bazel:pytest_main.py",
         args = ["$(rootpath %s)" % s for s in srcs] + ["-c", "$(rootpath //:pytest.ini)", "--rootdir=."] + args,
-        data = data + ["//:pytest.ini"],
-        env = env,
+        data = data + paths.values() + (["//parity:judged"] if parity else []) + ["//:pytest.ini"],
+        env = dict(runfiles_env(paths), **env),
         deps = deps + [requirement(p) for p in ["pytest", "hypothesis", "pytest-benchmark", "syrupy"]],
         **kwargs
     )
