@@ -238,7 +238,7 @@ class EngineLoop:
                 for timeline in (t for step in steps for t in step.admitted):
                     # Whether its bank was prepared is not known, so nothing it holds can be trusted.
                     if timeline.bank is not None:
-                        timeline.bank.tokens.clear()
+                        self.scheduler.forget(timeline.bank.index, 0)
             for bank in self.scheduler.banks:
                 self._reconcile(bank)
         self._flush()
@@ -249,9 +249,9 @@ class EngineLoop:
         if length > len(bank.tokens):
             self._session.truncate(bank.index, len(bank.tokens))
         elif length < len(bank.tokens):
-            del bank.tokens[length:]
             if bank.owner is not None and (choice := self._choices.get(bank.owner.key)):
                 self._fail(choice, ApiError(500, "The engine lost the state of this request.", code="engine"))
+            self.scheduler.forget(bank.index, length)
 
     def _fail(self, choice: Choice, error: ApiError) -> None:
         """Ends the whole request of a choice with an error. Holds the lock."""

@@ -5,6 +5,7 @@
     complete(tokens, ns, now)  -> the tokens that the oldest step in flight drew, for those still listening
     finish(sequence, reason)   -> ends one early: a stop string, a hang-up
     abandon()                  -> the steps in flight came to nothing; all is as before them
+    forget(bank, length)       -> the engine has lost what the bank holds from there on
 
 Two steps may be in flight. A decoding row of the second is chained: its token is "the output of row r of the step
 before", so the engine never waits for the host. When that output turns out to end the answer, the second step's row
@@ -19,6 +20,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ds4.errors import Ds4Error
 from ds4.server.schedule.admission import QueueLimits, Shed
 from ds4.server.schedule.banks import UNKNOWN, Bank, place
 from ds4.server.schedule.pace import Pace
@@ -77,7 +79,7 @@ class Scheduler:
         self.open: deque[Step] = deque()
         self.expired: list[Sequence] = []  # waited too long; the caller takes them and tells their clients
         self.queued_bytes = 0
-        self._uses = 0
+        self.uses = 0
 
     def arrive(self, sequences: Seq[Sequence], now: float) -> Shed | None:
         """All choices of one request join the queue, or none does."""
@@ -201,8 +203,8 @@ class Scheduler:
             self.queue.remove(sequence)
             self.queued_bytes -= sequence.nbytes
             return True
-        self._uses += 1
-        sequence.bank.owner, sequence.bank.used_at = None, self._uses
+        self.uses += 1
+        sequence.bank.owner, sequence.bank.used_at = None, self.uses
         self.active.remove(sequence)
         return True
 
@@ -217,3 +219,17 @@ class Scheduler:
         for sequence in self.active:
             sequence.asked = len(sequence.drawn)
         return steps
+
+    def forget(self, index: int, length: int) -> None:
+        """The engine holds `length` tokens of a bank at most. Ds4Error (bank, busy, length): there is no such bank, it
+        has an owner or rows in flight, which its tokens belong to, or the length is negative."""
+        if not 0 <= index < len(self.banks):
+            raise Ds4Error("no such bank", expected=f"0..{len(self.banks) - 1}", found=index, code="bank")
+        bank = self.banks[index]
+        if not bank.free:
+            raise Ds4Error("the bank is in use", subject=f"bank {index}", code="busy")
+        if length < 0:
+            raise Ds4Error(
+                "a negative length", subject=f"bank {index}", expected="0 or more", found=length, code="length"
+            )
+        del bank.tokens[length:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from ds4.errors import Ds4Error
 from ds4.server.schedule.admission import QueueLimits
 from ds4.server.schedule.banks import shared_prefix
 from ds4.server.schedule.scheduler import LONG_STEP, Scheduler
@@ -230,6 +231,25 @@ def test_who_waits_too_long_is_told_and_leaves_the_queue() -> None:
     scheduler.plan(12)
     assert scheduler.expired == [second] and second.finish == "queue_age"
     assert not scheduler.queue and first.finish is None
+
+
+def test_a_bank_forgets_what_the_engine_lost_and_only_when_nobody_uses_it() -> None:
+    engine = make(banks=2)
+    one = sequence(1, [1, 2, 3], max_tokens=2)
+    engine.scheduler.arrive([one], 0)
+    engine.turn()
+    for index, length, code in ((2, 0, "bank"), (-1, 0, "bank"), (0, 0, "busy"), (1, -1, "length")):
+        with pytest.raises(Ds4Error) as refused:
+            engine.scheduler.forget(index, length)
+        assert refused.value.code == code
+    engine.scheduler.finish(one, "cancelled")
+    with pytest.raises(Ds4Error):
+        engine.scheduler.forget(0, 0)  # its rows are still in flight
+    engine.drain()
+    engine.scheduler.forget(0, 9)
+    assert len(engine.scheduler.banks[0].tokens) > 1
+    engine.scheduler.forget(0, 1)
+    assert engine.scheduler.banks[0].tokens == [1]
 
 
 def test_more_banks_than_rows_is_refused() -> None:
