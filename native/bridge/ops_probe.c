@@ -92,7 +92,9 @@ static int32_t check_attention(const ds4_op_desc *d, int32_t *n_banks, int32_t *
         (int64_t)h->n_head * h->head_dim != d->n_in)
         return ds4_fail(err, DS4_ERR_ARG, "hparams: expected heads of %d columns, found %d (%d of them for K and V) of %d",
                         (int)d->n_in, (int)h->n_head, (int)h->n_head_kv, (int)h->head_dim);
-    if (!ds4_kv_bytes_per_position(h, d->kv_type))
+    ds4_hparams one = *h;
+    one.n_layer = 1;
+    if (!ds4_kv_bytes_per_position(&one, d->kv_type))
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "kv_type: expected F32, F16 or Q8_0 in heads of whole blocks, found %d",
                         (int)d->kv_type);
     next = calloc((size_t)d->n_rows, sizeof *next);
@@ -208,6 +210,8 @@ static int32_t open_step(step *s, const ds4_op_desc *d, ds4_error *err)
         s->y = matrix(s, d->n_out, DS4_ROWS_ALL);
     if (d->op == DS4_OP_ADD || d->op == DS4_OP_SWIGLU)
         s->b = matrix(s, d->n_in, DS4_ROWS_ALL);
+    if (d->op == DS4_OP_ROPE)
+        s->b = matrix(s, 1, DS4_ROWS_ALL);
     if (d->op == DS4_OP_ATTENTION) {
         const int32_t cols = d->hparams->n_head_kv * d->hparams->head_dim;
         s->b = matrix(s, cols, DS4_ROWS_ALL);
@@ -234,14 +238,17 @@ static int32_t record(step *s, const ds4_op_desc *d, int32_t n_banks, int32_t n_
     if (!s->weight && (d->op == DS4_OP_EMBED || d->op == DS4_OP_MATMUL || d->op == DS4_OP_RMSNORM))
         return ds4_fail(err, DS4_ERR_MEMORY, "the weight was refused");
     if (d->op == DS4_OP_ROPE) {
+        /* Every program of a session begins with `embed`, and a backend may prepare there what hangs on positions. */
+        static const float nothing[1];
+        s->weight = ops->weight_create(s->be, DS4_TYPE_F32, 1, 1, nothing);
         s->rotations = malloc((size_t)(h->rope_dim / 2) * sizeof(float));
-        if (!s->rotations)
+        if (!s->rotations || !s->weight)
             return ds4_fail(err, DS4_ERR_MEMORY, "%d angles were refused", (int)h->rope_dim / 2);
         rope_table(h, d->divisors, s->rotations);
         rope = (ds4_rope){h->rope_kind, h->rope_dim, s->rotations, h->rope_attn_factor};
     }
 
-    ds4_program *p = s->program = ops->program_begin(s->be, &s->in, s->width, s->width);
+    ds4_program *p = s->program = ops->program_begin(s->be, &s->in, s->width, 1);
     if (!p)
         return ds4_fail(err, DS4_ERR_MEMORY, "a program of %d rows was refused", (int)s->width);
     switch (d->op) {
@@ -261,6 +268,7 @@ static int32_t record(step *s, const ds4_op_desc *d, int32_t n_banks, int32_t n_
         ops->swiglu(p, s->y, s->a, s->b);
         break;
     case DS4_OP_ROPE:
+        ops->embed(p, s->b, s->weight);
         ops->rope(p, s->a, h->n_head, h->head_dim, &rope);
         break;
     case DS4_OP_ATTENTION: {
@@ -308,7 +316,8 @@ static int32_t run_rows(step *s, const ds4_op_desc *d, float *y, ds4_error *err)
         put_ids(s, s->in.banks, d->op == DS4_OP_ATTENTION ? d->banks : NULL, first, n);
         put_ids(s, s->in.positions, d->positions, first, n);
         put_rows(s, s->a, d->a, first, n);
-        put_rows(s, s->b, d->b, first, n);
+        if (d->op != DS4_OP_ROPE)
+            put_rows(s, s->b, d->b, first, n);
         put_rows(s, s->c, d->c, first, n);
         int32_t status = s->ops->run(s->be, s->program, &s->out, NULL, err);
         if (!status)

@@ -127,7 +127,8 @@ typedef struct ds4_ops {
     void (*layer_end)(ds4_program *p);
 
     /* Plain operations. Every backend has all of them. */
-    /* dst[r] = W[token of row r]; resolves tokens that come from the step before (also into histories). ALL rows. */
+    /* dst[r] = W[token of row r]; resolves tokens that come from the step before (also into histories). ALL rows. It
+       comes before every operation that looks at positions: a backend may prepare a rope's angles with it. */
     void (*embed)(ds4_program *p, ds4_mat dst, const ds4_weight *w);
     /* dst[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w */
     void (*rmsnorm)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *w, float eps);

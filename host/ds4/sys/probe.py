@@ -64,6 +64,25 @@ def dequantize(kind: GgmlType, blocks: Buffer, count: int) -> memoryview[float]:
     return view
 
 
+def quantize(kind: GgmlType, values: Buffer, count: int) -> bytes:
+    """`count` float32 numbers (a whole number of blocks) as blocks of F16, BF16 or Q8_0, which the engine writes itself.
+
+    EngineError engine_unsupported for another type.
+    """
+    bridge = load()
+    elements, size = type_block(kind)
+    found = memoryview(values).nbytes
+    if count < 0 or count % elements or found != 4 * count:
+        raise argument(f"{found} bytes of float32 for {count} elements of {kind.name} ({elements} a block)")
+    store = bytearray(count // elements * size)
+    source, target = bridge.ffi.from_buffer("float[]", values), bridge.ffi.from_buffer(store)
+    error = bridge.ffi.new("ds4_error *")
+    status = bridge.lib.ds4_quantize(kind, source, count, target, error)
+    if status:
+        fail(bridge, status, error)
+    return bytes(store)
+
+
 def matmul_probe(
     kind: GgmlType,
     weights: Buffer,
