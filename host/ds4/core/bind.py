@@ -6,10 +6,12 @@ that differs from what it sees; `match` compares the other way round, the plan w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from ds4.core import components
 from ds4.core.cursor import shown
 from ds4.core.families import FamilyContract, SlotSpec
 from ds4.core.families import contract as contract_for
@@ -38,19 +40,21 @@ class Layout:
     contract: FamilyContract
     hparams: HParams
     specs: tuple[SlotSpec, ...]
+    unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BindPlan:
     """slots: in the family's order, optional ones only where the file has them. ignored: tensors that fill no slot and
-    change nothing. notes: for people."""
+    change nothing. unknown: keys of the family that were not used. notes: for people."""
 
     architecture: str
     hparams: HParams
     shards: tuple[Shard, ...]
     slots: tuple[Slot, ...]
     ignored: tuple[str, ...]
+    unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -81,7 +85,8 @@ def layout(inventory: Inventory) -> Layout:
         )
     contract = contract_for(architecture)
     config = contract.validate(inventory)
-    return Layout(contract, contract.hparams(config), tuple(contract.slots(config)), contract.notes(config))
+    specs = tuple(contract.slots(config))
+    return Layout(contract, contract.hparams(config), specs, contract.unknown(config), contract.notes(config))
 
 
 def plan(inventory: Inventory, contract: FamilyContract | None = None) -> BindPlan:
@@ -91,15 +96,32 @@ def plan(inventory: Inventory, contract: FamilyContract | None = None) -> BindPl
     `tensor_unused`, or what `layout` raises. A tensor that no slot takes is an error, as the model would compute
     something else without it; the few that change nothing are listed as ignored.
     """
-    shape = layout(inventory)
-    if contract is not None and contract.FAMILY != shape.contract.FAMILY:
+    made = _planner()(inventory)
+    if contract is not None and contract.FAMILY != made.hparams.family:
         raise UnsupportedModelError(
             "the file is of another family",
             code="unsupported_architecture",
             subject="general.architecture",
             expected=contract.ARCHITECTURE,
-            found=shape.contract.ARCHITECTURE,
+            found=made.architecture,
         )
+    return made
+
+
+@functools.cache
+def _planner() -> Callable[[Inventory], BindPlan]:
+    return components.pick("bind", python=make, oracle=_by_oracle)
+
+
+def _by_oracle(inventory: Inventory) -> BindPlan:
+    from ds4.core.tapes import bind  # late: it imports this module
+
+    return bind.by_oracle(inventory)
+
+
+def make(inventory: Inventory) -> BindPlan:
+    """`plan` as Python decides it."""
+    shape = layout(inventory)
     slots = tuple(slot for spec in shape.specs if (slot := _fill(spec, inventory)) is not None)
     used = {slot.name for slot in slots}
     left = [name for name in inventory.tensors if name not in used]
@@ -116,13 +138,19 @@ def plan(inventory: Inventory, contract: FamilyContract | None = None) -> BindPl
     made = BindPlan(
         architecture=shape.contract.ARCHITECTURE,
         hparams=shape.hparams,
-        shards=tuple(Shard(s.path, s.file_bytes, s.data_offset, s.alignment) for s in inventory.shards),
+        shards=shards(inventory),
         slots=slots,
         ignored=ignored,
+        unknown=shape.unknown,
         notes=shape.notes,
     )
     check(made)
     return made
+
+
+def shards(inventory: Inventory) -> tuple[Shard, ...]:
+    """The plan's view of the files."""
+    return tuple(Shard(s.path, s.file_bytes, s.data_offset, s.alignment) for s in inventory.shards)
 
 
 def _fill(spec: SlotSpec, inventory: Inventory) -> Slot | None:

@@ -67,7 +67,7 @@ _CODES = {
 _SIZES = {kind: struct.calcsize("<" + code) for kind, code in _CODES.items()}
 _LEAST = {**_SIZES, ValueType.STRING: 8, ValueType.ARRAY: 12}  # bytes that the shortest element takes
 
-_INTEGERS = frozenset(
+INTEGERS = frozenset(
     {
         ValueType.U8,
         ValueType.I8,
@@ -339,7 +339,7 @@ class Metadata(Mapping[str, Value]):
     def ints(self, key: str, default: D) -> list[int] | D: ...
     def ints(self, key: str, default: object = ...) -> object:
         """An array of any integer type; floats and booleans are not integers."""
-        ref = self._array(key, "array of i32", _INTEGERS, default)
+        ref = self._array(key, "array of i32", INTEGERS, default)
         return default if ref is None else self._decode_numbers(ref)
 
     def _find(self, key: str, wanted: str, default: object) -> Entry | None:
@@ -367,7 +367,7 @@ class Metadata(Mapping[str, Value]):
         entry = self._find(key, wanted, default)
         if entry is None:
             return default
-        if entry.type not in _INTEGERS or not isinstance(entry.value, int):
+        if entry.type not in INTEGERS or not isinstance(entry.value, int):
             self._wrong_type(key, wanted, entry)
         if not low <= entry.value <= high:
             raise ModelFileError(

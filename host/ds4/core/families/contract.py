@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ds4.core.cursor import shown
 from ds4.core.inventory import Inventory
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role
 
@@ -28,6 +29,11 @@ class SlotSpec:
     required: bool = True
 
 
+def note_unknown(key: str) -> str:
+    """What is said of a key with the family's prefix that the family does not know."""
+    return f"the key {shown(key)} is not known to this family and was not used"
+
+
 class FamilyContract(Protocol):
     """A family's module."""
 
@@ -44,6 +50,9 @@ class FamilyContract(Protocol):
         """Every slot of a model so configured, in the plan's order."""
 
     def hparams(self, config: Any) -> HParams: ...
+
+    def unknown(self, config: Any) -> tuple[str, ...]:
+        """Keys with the family's prefix that were not used."""
 
     def notes(self, config: Any) -> tuple[str, ...]:
         """What a person should know about the file that is no reason to refuse it."""

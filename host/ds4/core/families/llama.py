@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from dataclasses import dataclass
 
 from ds4.core.cursor import shown
-from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, SlotSpec
+from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, SlotSpec, note_unknown
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
@@ -27,6 +28,8 @@ from ds4.sys.descriptors import Family, HParams, Role, RopeKind, RopeScaling
 
 FAMILY = Family.LLAMA
 ARCHITECTURE = "llama"
+
+_F32 = struct.Struct("<f")
 
 # Bounds of the engine, several times what is published. They also keep a wild count from being multiplied out into a
 # list of slots, and every product of two widths within an int64.
@@ -165,6 +168,7 @@ def slots(config: Config) -> list[SlotSpec]:
 
 
 def hparams(config: Config) -> HParams:
+    """The engine's parameters; floats are rounded to the engine's own width here, so that both see the same."""
     c = config
     return HParams(
         family=FAMILY,
@@ -178,22 +182,32 @@ def hparams(config: Config) -> HParams:
         n_ctx_train=c.n_ctx_train,
         rope_kind=RopeKind.NORM,
         rope_dim=c.rope_dim,
-        rms_eps=c.rms_eps,
-        rope_base=c.rope_base,
+        rms_eps=_single(c.rms_eps),
+        rope_base=_single(c.rope_base),
         rope_scaling=c.rope_scaling,
-        attn_scale=c.attn_scale,
-        rope_factor=c.rope_factor,
-        rope_attn_factor=c.rope_attn_factor,
-        rope_ext_factor=c.rope_ext_factor,
-        rope_beta_fast=c.rope_beta_fast,
-        rope_beta_slow=c.rope_beta_slow,
+        attn_scale=_single(c.attn_scale),
+        rope_factor=_single(c.rope_factor),
+        rope_attn_factor=_single(c.rope_attn_factor),
+        rope_ext_factor=_single(c.rope_ext_factor),
+        rope_beta_fast=_single(c.rope_beta_fast),
+        rope_beta_slow=_single(c.rope_beta_slow),
         rope_ctx_original=c.rope_ctx_original,
         sliding_window=c.sliding_window,
     )
 
 
+def _single(value: float) -> float:
+    """The value rounded to binary32."""
+    rounded: float = _F32.unpack(_F32.pack(value))[0]
+    return rounded
+
+
+def unknown(config: Config) -> tuple[str, ...]:
+    return config.unknown_keys
+
+
 def notes(config: Config) -> tuple[str, ...]:
-    return tuple(f"the key {shown(key)} is not known to this family and was not used" for key in config.unknown_keys)
+    return tuple(note_unknown(key) for key in config.unknown_keys)
 
 
 def ignorable(name: str) -> bool:
