@@ -252,9 +252,7 @@ async def _busy(client: Client) -> float:
     rows = [line for line in text.splitlines() if line.startswith("ds4_banks{")]
     if not rows:
         raise GateError("the server's metrics tell of no banks")
-    return sum(
-        float(row.rpartition(" ")[2]) for row in rows if 'state="free"' not in row and 'state="cached"' not in row
-    )
+    return sum(float(row.rpartition(" ")[2]) for row in rows if 'state="busy"' in row)
 
 
 async def _at_rest(base: str, pid: int) -> Moment:
