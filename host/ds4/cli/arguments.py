@@ -82,6 +82,7 @@ TOKENIZE: Option[str | None] = Option(
     "tokenize", text(), None, "Token ids and pieces of a text; - is standard input.", _FILE, flag_only=True
 )
 SPECIAL: Option[bool] = _action("special", "With --tokenize: read special tokens in the text as such.")
+COMPONENTS: Option[bool] = _action("components", "Which side decides for each component of the host, and why.")
 JSON: Option[bool] = _action("json", "Print JSON.")
 
 NAMES: Option[bool] = Option("names", boolean(), False, "Print names alone.", _FILE, flag_only=True)
@@ -94,7 +95,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     *SAMPLING_OPTIONS,
     *ENGINE_OPTIONS,
     *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),
-    *(*DIAGNOSTICS, TOKENIZE, SPECIAL, JSON),
+    *(*DIAGNOSTICS, TOKENIZE, SPECIAL, COMPONENTS, JSON),
 )
 
 PROGRAM = Program(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, NAMES, SPECIAL, TOKENIZE, VALIDATE
 from ds4.core import bind, catalog, inventory, render
+from ds4.core.components import table
 from ds4.core.exits import Exit
 from ds4.core.identify import identify, identify_inventory
 from ds4.core.inventory import Inventory
@@ -46,6 +48,18 @@ def run(settings: Settings, path: Path, text: str | None) -> int:
         _print(json.dumps(values if len(values) > 1 else next(iter(values.values())), indent=2, ensure_ascii=False))
     else:
         _print("\n\n".join(human for _, human in reports.values()))
+    return Exit.OK
+
+
+def components(settings: Settings) -> int:
+    """Prints the promotion ledger as this process honours it."""
+    rows = table()
+    if settings[JSON]:
+        _print(json.dumps([asdict(row) for row in rows], indent=2))
+        return Exit.OK
+    cells = [("component", "state", "decides", "why"), *((r.name, r.state, r.side, r.why) for r in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    _print("\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells))
     return Exit.OK
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ds4.cli import complete, diagnostics
 from ds4.cli.arguments import (
+    COMPONENTS,
     DUMP_LOGITS,
     DUMP_LOGPROBS,
     DUMP_TOKENS,
@@ -83,6 +84,8 @@ def _completion(rest: list[str]) -> int:
 
 
 def _run(settings: Settings) -> int:
+    if settings[COMPONENTS]:
+        return diagnostics.components(settings)
     if diagnostics.wanted(settings):
         path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
         text = settings[TOKENIZE]
