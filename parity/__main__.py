@@ -28,7 +28,7 @@ from parity.report import files
 from parity.report.table import table
 from parity.runner import Disagreement, cases, shielded, sides
 
-COMMANDS = ("show", "campaign", "promote", "demote", "soak", "list")
+COMMANDS = ("show", "campaign", "promote", "demote", "soak", "mutate", "list")
 
 
 def say(text: str) -> None:
