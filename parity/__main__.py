@@ -7,6 +7,7 @@
 ./dev gate promote NAME ...      lets Python decide, if the campaign is about these very files
 ./dev gate demote NAME ... --reason TEXT
 ./dev gate soak --minutes N      the live soak: a server under real HTTP clients
+./dev gate mutate [NAME ...]     plants faults and counts those that the gate notices
 ./dev gate list                  the components
 """
 
@@ -197,6 +198,12 @@ def _soak(arguments: Sequence[str]) -> int:
     return live_soak.main(arguments)
 
 
+def _mutate(arguments: Sequence[str]) -> int:
+    from parity import mutation
+
+    return mutation.main(arguments)
+
+
 def _list(arguments: Sequence[str]) -> int:
     _parser("list", "The components, what each is, and the axes it can affect.").parse_args(arguments)
     everything = chosen([])
@@ -213,6 +220,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "promote": _promote,
     "demote": _demote,
     "soak": _soak,
+    "mutate": _mutate,
     "list": _list,
 }
 
