@@ -1,0 +1,1 @@
+"""A model spread over several machines: what they say to each other."""
