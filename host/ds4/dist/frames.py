@@ -172,11 +172,13 @@ def _read_tokens(raw: memoryview) -> tuple[int, ...]:
 
 
 def _read_hello(body: memoryview) -> Hello:
-    fields = _HELLO.unpack_from(body)
-    _check_sizes(fields[9], body, _HELLO, "name")
+    (
+        model_id, quant_bits, layer_start, layer_end, has_output, has_hidden, ctx, layers, port, length,
+    ) = _HELLO.unpack_from(body)  # fmt: skip
+    _check_sizes(length, body, _HELLO, "name")
     name = bytes(body[_HELLO.size :])
     _check_name(name)
-    return Hello(*fields[:9], name)
+    return Hello(model_id, quant_bits, layer_start, layer_end, has_output, has_hidden, ctx, layers, port, name)
 
 
 def _read_failure(body: memoryview) -> Failure:
