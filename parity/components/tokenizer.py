@@ -1,0 +1,207 @@
+"""tokenizer: text to ids and back, over real vocabularies and over small ones for every pre-tokenizer."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Callable
+
+from ds4.core.tapes import tokenizer as tapes
+from ds4.core.tapes.tokenizer import Bos, Decode, Encode, Request, Stream
+from ds4.core.tokenizer import Segment
+from hypothesis import strategies as st
+
+from parity import vocabularies
+from parity.component import Component, Input, Run, Speed
+from parity.vocabularies import SETUPS, STAND_INS
+
+_TINY = SETUPS[2:]
+_TEXTS = (
+    *("the test", " hello", "hello", " and", "ing", "thes", "abab", "abcab", "aaaaaa", "camelCase", "ABCdef"),
+    *("xyz", "q", "'s", "'S", "'ſ", "'ll", "'LL", "'re", "'vE", "'m", "'d", "'t", "'", "''", "don't", "I'LL"),
+    *(" 'll", "ǅ", "ǆa", "ʰa", "0", "12", "123", "1234567", "00000000", "2024", " 12", "١٢٣", "½", "²", "Ⅷ"),
+    *("①", "๔", "𝟘", "𑁦", "\u0bf0", "᠐", " ", "  ", "   ", "     ", "\t", "\n", "\r", "\r\n", "\n\n", " \n"),
+    *("\n \n", "  \n  x", "\x0b", "\x0c", "\x85", "\xa0", "\u1680", "\u2003", "\u2028", "\u202f", "\u205f"),
+    *("\u3000", "\u200b", "\ufeff", "\x00", "\x1c", "\x7f", "\u180e", "!", "!!", "!!!\n", "...", "()", "(x)"),
+    *("/", "//\n", "==", "<s", "s>", "|", "_", "-", "—", "“q”", "$5", "€", "+", "~", "^`", "…", "。", "，"),
+    *("、", "।", "۔", "،", "¿", "«", "»", "™", "∑", "№", "؟", "٪", "༄", "\u1805", "\u10fb", "𒑰", "\U0001da87"),
+    *("中文", "中", "文字", "龥", "龦", "\u0800", "か", "な", "日本", "カ゛", "ー", "한국", "각", "ᄀ"),
+    *("ᄀ\u1161\u11a8", "가\u11a8", "豈", "é", "e\u0301", "E\u0301", "Å", "Å", "\u0344", "a\u0323\u0307"),
+    *("a\u0307\u0323", "q\u0307\u0323", "क़", "Ω", "Ω", "ﬁ", "ﬆ", "\u0301", "\u0301\u0301", "a\u0301"),
+    *(" \u0301", "1\u0301", "\u0903", "\u20dd", "กำ", "नमस्ते", "שָׁ", "ẛ̣", "ḍ̇", "\U0001d15e", "👍", "👍👍"),
+    *("👨‍👩‍👧", "🏳️‍🌈", "🇩🇪", "1️⃣", "👍🏽", "\U0001f1e6", "\u2764\ufe0f", "\U000e0041", "\ufffd", "\uffff"),
+    *("\U0010ffff", "ΑΣ", "ς", "σς", "İ", "ı", "ß", "ẞ", "ᾳ", "Ꙁ", "ꙁ", "ꟸ", "ª", "º", "ⓐ", "ᴬ", "ჰ", "Ა", "𐐀"),
+    *("𐐨", "𞤀", "𖹀", "\U00016ea0", "<s>", "</s>", "<s><s>", "<s><s>x", "<|im_start|>", "<|im_end|>", "<|im_"),
+    *("hello<", "｜é｜", "<unk>", "▁", "名", "x y", "\ufdd0", "<|endoftext|>", "<repo_name>", "<｜User｜>"),
+    *("<｜Assistant｜>", "<think>", "</think>", "｜DSML｜", "<｜begin▁of▁sentence｜>", "｜"),
+    *("def f(x):\n    return x\n", "for (i=0;i<n;i++) {\n\t\tx+=1;\n}", "https://a.b/c?d=e&f"),
+    *('{"a": [1, 2.5e-3]}', "\\n", "C:\\x"),
+)  # fmt: skip
+_PLANES = (0x0, 0x100, 0x600, 0x1000, 0x2000, 0x3000, 0x4E00, 0xA000, 0xAC00, 0xF900, 0x10000, 0x11000, 0x16000,
+           0x1D000, 0x1F300, 0x20000, 0x30000, 0xE0000, 0xF0000, 0x100000)  # fmt: skip
+_OUTSIDE = (-1, -(1 << 63), (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
+
+
+class _Bytes:
+    """Bytes as choices; zeros when they are used up."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def left(self) -> bool:
+        return self._at < len(self._data)
+
+    def take(self) -> int:
+        at = self._at
+        self._at = at + 1
+        return self._data[at] if at < len(self._data) else 0
+
+    def wide(self) -> int:
+        return self.take() << 8 | self.take()
+
+
+def _text(choose: _Bytes, longest: int) -> str:
+    parts: list[str] = []
+    for _ in range(choose.take() % longest + 1):
+        how = choose.take()
+        if how < 150:
+            parts.append(_TEXTS[choose.take() % len(_TEXTS)])
+        elif how < 165:
+            parts.append(_TEXTS[choose.take() % len(_TEXTS)] * (choose.take() % 40))
+        elif how < 205:
+            parts.append(chr(choose.take() % 128))
+        elif how < 254:
+            code = _PLANES[how % len(_PLANES)] + choose.wide() % 0x2000
+            parts.append("x" if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code))
+        elif how == 254:
+            parts.append("\ud800" if choose.take() < 16 else "\ud7ff")
+        if not choose.left():
+            break
+    return "".join(parts)
+
+
+@functools.cache
+def _bytes_of(setup: str) -> list[int]:
+    """Ids of the tokens of one byte, those outside ASCII first."""
+    tokens = vocabularies.vocabulary(setup).tokens
+    known = {text: index for index, text in enumerate(tokens)}
+    order = [*range(0x80, 0x100), *range(0x80)]
+    return [known[STAND_INS[byte]] for byte in order if STAND_INS[byte] in known]
+
+
+@functools.cache
+def _markup(setup: str) -> list[int]:
+    return sorted(vocabularies.tokenizer(setup).special_tokens.values())
+
+
+def _ids(choose: _Bytes, setup: str) -> tuple[int, ...]:
+    singles, markup, count = _bytes_of(setup), _markup(setup), len(vocabularies.vocabulary(setup).tokens)
+    ids: list[int] = []
+    for _ in range(choose.take() % 24):
+        how = choose.take()
+        if how < 130:
+            ids.append(singles[choose.take() % len(singles)])
+        elif how < 180:
+            ids += vocabularies.tokenizer(setup).encode(_TEXTS[choose.take() % len(_TEXTS)])
+        elif how < 215:
+            ids.append((choose.wide() << 8 | how) % count)
+        elif how < 235:
+            ids.append(count - 1 - choose.take() % min(40, count))
+        elif how < 253:
+            ids.append(markup[choose.take() % len(markup)])
+        else:
+            at = choose.take() % (len(_OUTSIDE) * 8)
+            ids.append(_OUTSIDE[at] if at < len(_OUTSIDE) else count if at == len(_OUTSIDE) else at % count)
+    return tuple(ids)
+
+
+def _request(choose: _Bytes, setup: str) -> Request:
+    verb = choose.take()
+    if verb < 60:
+        return Encode((Segment(_text(choose, 12), bool(verb % 2)),))
+    if verb < 150:
+        segments = [Segment(_text(choose, 6), bool(choose.take() % 2)) for _ in range(verb % 5)]
+        return Encode(tuple(segments))
+    if verb < 200:
+        return Stream(bool(verb % 2), _ids(choose, setup))
+    if verb < 245:
+        return Decode(bool(verb % 2), _ids(choose, setup))
+    return Bos(_ids(choose, setup))
+
+
+def _setup(choice: int) -> str:
+    return "smollm2" if choice < 64 else "deepseek" if choice < 112 else _TINY[choice % len(_TINY)]
+
+
+def made(seed: bytes) -> tuple[str, bytes]:
+    """The input that a seed stands for."""
+    choose = _Bytes(seed)
+    setup = _setup(choose.take())
+    return setup, tapes.write_input(_request(choose, setup))
+
+
+def _soak(rng: random.Random) -> Input:
+    setup = _setup(rng.randrange(256))
+    text = "".join(_text(_Bytes(rng.randbytes(400)), 255) for _ in range(rng.randrange(1, 60)))
+    text = text.encode("utf-8", "replace").decode()
+    if rng.random() < 0.2:
+        text += rng.choice(_TEXTS) * rng.randrange(20_000)
+    if rng.random() < 0.6:
+        return setup, tapes.write_input(Encode((Segment(text, False), Segment(text[: len(text) // 2], True))))
+    ids = tuple(vocabularies.tokenizer(setup).encode(text[:20_000]))
+    return setup, tapes.write_input(Stream(True, ids) if rng.random() < 0.5 else Decode(False, ids))
+
+
+def _replacement(setup: str) -> Run:
+    tokenizer = vocabularies.tokenizer(setup)
+    return lambda tape: tapes.write_output(tapes.run(tokenizer, tapes.read_input(tape)))
+
+
+_PROMPT = (
+    "You are reading a bug report. The program prints 1234 lines and then stops; the log says “connection reset”.\n\n"
+    "def main(argv: list[str]) -> int:\n    for name in argv[1:]:\n        print(f'{name}: {len(name)} characters')\n"
+    "    return 0\n\nBitte erkläre kurz, was passiert ist — und was du ändern würdest. 谢谢！\n"
+) * 2  # fmt: skip
+
+
+def _prepare() -> tuple[Callable[[], object], Input]:
+    tokenizer, numbers = vocabularies.tokenizer("smollm2"), itertools.count(10_000)
+
+    def call() -> object:  # another text every time, so that no run is remembered
+        return tokenizer.encode_segments((Segment("<|im_start|>", True), Segment(f"{next(numbers)}{_PROMPT}", False)))
+
+    prompt = (Segment("<|im_start|>", True), Segment("10000" + _PROMPT, False))
+    return call, ("smollm2", tapes.write_input(Encode(prompt)))
+
+
+def _prepared(setup: str) -> Callable[[], bytes]:
+    return lambda: tapes.write_setup(vocabularies.vocabulary(setup))
+
+
+COMPONENT = Component(
+    name="tokenizer",
+    about="text to token ids and back: special tokens, normalisation, pre-tokenizers, merges, streamed decoding",
+    axes=("token", "performance"),
+    replacement=_replacement,
+    inputs=st.binary(min_size=16, max_size=160).map(made),
+    soak=_soak,
+    speed=Speed(_prepare),
+    sources=(
+        "host/ds4/core/tokenizer.py",
+        "host/ds4/core/vocabulary.py",
+        "host/ds4/core/pretokenizers.py",
+        "host/ds4/core/alternatives.py",
+        "host/ds4/core/output/utf8.py",
+        "host/ds4/core/tapes/tokenizer.py",
+        "oracles/tokenizer/*",
+        "oracles/common/*",
+        "parity/vocabularies.py",
+        "parity/components/tokenizer.py",
+        "goldens/tokenizer/**",
+    ),
+    locks=("tokenizers",),
+    setups={setup: _prepared(setup) for setup in SETUPS},
+)
