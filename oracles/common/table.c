@@ -1,18 +1,22 @@
 /* table.c - the oracles that there are. A new one joins by a line in each list. */
 #include "oracles/common/oracle.h"
 
+extern const oracle_kind oracle_frames;
 extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_payload;
+extern const oracle_kind oracle_quants;
 extern const oracle_kind oracle_stops;
 extern const oracle_kind oracle_template;
 
 const oracle_kind *const oracle_kinds[] = {
+    &oracle_frames,
     &oracle_kvc,
     &oracle_gguf,
     &oracle_ledger,
     &oracle_payload,
+    &oracle_quants,
     &oracle_stops,
     &oracle_template,
     NULL,
