@@ -40,7 +40,7 @@ def plain(run: Run) -> Callable[[str], Run]:
     return lambda setup: run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # told apart by identity, so that one can be a key
 class Component:
     """One component.
 
