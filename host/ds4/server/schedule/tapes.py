@@ -94,7 +94,7 @@ def _double(word: bytes) -> float | None:
     if _HEX.fullmatch(word) is None:
         raise TapeError(f"no bits of a double: {word[:60]!r}")
     value: float = struct.unpack(">d", bytes.fromhex(word.decode("ascii")))[0]
-    if not 0 < value < float("inf"):
+    if not 2.0**-64 <= value <= 2.0**64:
         raise TapeError(f"no time: {value}")
     return value
 
