@@ -2,13 +2,13 @@
 
 What Hugging Face's `apply_chat_template` offers is here: `messages`, `tools`, `add_generation_prompt`, the names of
 special tokens, `raise_exception`, `strftime_now`, `tojson`. Rendering is bounded (`ds4.core.template_sandbox`) and
-gives segments that say which text is the template's and which the request's (`ds4.core.template_origin`).
+gives segments that say which text is the template's and which the request's (`ds4.core.template_origin`); a few
+templates are known by heart (`ds4.core.template_known`).
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +17,7 @@ import jinja2
 
 from ds4.core import components
 from ds4.core.metadata import Metadata
+from ds4.core.template_known import SMOLLM2, digest, renderer
 from ds4.core.template_origin import Request, SpecialTexts, mark_literals, mark_text, overlay
 from ds4.core.template_sandbox import Budget, Sandbox, dumps
 from ds4.core.tokenizer import Segment, Tokenizer
@@ -28,13 +29,7 @@ _KEY = "tokenizer.chat_template"
 MOST_SOURCE = 256 * 1024  # characters
 MOST_OUTPUT = 16 * 1024 * 1024  # characters
 MOST_SECONDS = 5.0
-_COMPONENT = "872be49dbb638044ad01b60388f48d469ff2980e5f0dccdc22ec907db54d0788"
 _RESERVED = frozenset({"messages", "tools", "add_generation_prompt"})
-
-
-def is_component(source: str) -> bool:
-    """Whether this is the template of the component `template`: SmolLM2's, by its SHA-256."""
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest() == _COMPONENT
 
 
 class ChatTemplate:
@@ -63,7 +58,8 @@ class ChatTemplate:
         self._seconds, self._characters = seconds, characters
         self._sandbox = Sandbox(clock)
         self._template = self._compile(marked=False)
-        self._marked: jinja2.Template | None = None
+        self._marked: list[jinja2.Template] = []  # compiled when first needed
+        self._known = renderer(source)
 
     @classmethod
     def from_metadata(
@@ -78,7 +74,7 @@ class ChatTemplate:
         tokens = tokenizer.vocabulary.tokens
         names = {name: tokens[index] if index is not None else "" for name, index in ids.items()}
         make = cls
-        if is_component(source) and components.choice("template").side == "oracle":
+        if digest(source) == SMOLLM2 and components.choice("template").side == "oracle":
             from ds4.core.tapes.template import OracleChatTemplate  # which is built on this module
 
             make = OracleChatTemplate
@@ -150,6 +146,15 @@ class ChatTemplate:
         that cannot hold or complete a special token may stand in special=True segments.
         """
         values = self._values(messages, add_generation_prompt, tools, kwargs)
+        if self._known is not None:
+            known = self._known(messages, add_generation_prompt, self._characters)
+            if known is not None:
+                return known
+        return self.render_by_proof(values)
+
+    def render_by_proof(self, values: dict[str, Any]) -> list[Segment]:
+        """As `render`, for any template: by rendering it, and finding out where each character came from. values: all
+        variables of the template but special tokens."""
         budget = self._budget()
         prompt = self._sandbox.run(self._template, {**self._names, **values}, budget)
         request = Request(self._specials, values)
@@ -177,11 +182,11 @@ class ChatTemplate:
         return request.put_back(text, prompt)
 
     def _by_marks(self, request: Request, values: dict[str, Any], prompt: str, budget: Budget) -> list[Segment] | None:
-        if self._marked is None:
-            self._marked = self._compile(marked=True)
+        if not self._marked:
+            self._marked.append(self._compile(marked=True))
         names = {name: mark_text(text, self._specials) for name, text in self._names.items()}
         try:
-            text = self._sandbox.run(self._marked, {**names, **values}, budget.again())
+            text = self._sandbox.run(self._marked[0], {**names, **values}, budget.again())
         except TemplateError:
             return None
         return request.unmark(text, prompt)
