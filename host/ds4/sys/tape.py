@@ -8,12 +8,13 @@ There is exactly one way to write a thing, so tapes are compared byte for byte.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _PLAIN = re.compile(rb"[!-$&-~]+")
 _ESCAPES = [bytes([b]) if 0x20 < b < 0x7F and b != 0x25 else b"%%%02X" % b for b in range(256)]
 _ESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _INTEGER = re.compile(rb"-?[0-9]{1,20}")
+_INTEGERS = re.compile(rb"-?[0-9]{1,20}(?: -?[0-9]{1,20})*")
 
 
 class TapeError(ValueError):
@@ -63,6 +64,13 @@ def unsigned(word: bytes) -> int:
     if not word.isdigit() or len(digits) > 20 or (value := int(digits or b"0")) >= 1 << 64:
         raise TapeError(f"not an unsigned integer: {word[:60]!r}")
     return value
+
+
+def integers(words: Sequence[bytes]) -> list[int]:
+    """The integers of several words; much faster than one by one."""
+    if _INTEGERS.fullmatch(b" ".join(words)) is None:
+        return [integer(word) for word in words]  # says which one is none
+    return list(map(int, words))
 
 
 def line(*words: int | str | bytes) -> bytes:

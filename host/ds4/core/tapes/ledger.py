@@ -9,7 +9,7 @@ from typing import NoReturn
 from ds4.core.ledger import SessionLedger, SyncPlan
 from ds4.errors import ContextLengthError, Ds4Error
 from ds4.sys.oracles import oracle
-from ds4.sys.tape import TapeError, integer, line, lines
+from ds4.sys.tape import TapeError, integer, integers, line, lines
 
 LARGEST = (1 << 31) - 1
 _WIDE = 1 << 63
@@ -89,7 +89,7 @@ def _op(words: list[bytes]) -> Op:
     count = len(bounds)
     if verb not in _VERBS or len(words) - 1 < count or (not more and len(words) - 1 > count):
         raise TapeError(f"no line of a ledger: {verb[:60]!r}")
-    values = [integer(word) for word in words[1:]]
+    values = integers(words[1:]) if words[1:] else []
     numbers = tuple([_within(value, *bound) for value, bound in zip(values[:count], bounds, strict=True)])
     tokens = tuple(values[count:])
     if tokens:

@@ -13,7 +13,7 @@ from ds4.server.schedule.admission import QueueLimits
 from ds4.server.schedule.scheduler import Scheduler, Step
 from ds4.server.schedule.sequence import Finish
 from ds4.server.schedule.sequence import Sequence as Timeline
-from ds4.sys.tape import TapeError, integer, line, lines
+from ds4.sys.tape import TapeError, integer, integers, line, lines
 
 TOKEN = (1 << 31) - 1
 TIME = 1 << 62
@@ -108,11 +108,13 @@ def _within(value: int, low: int, high: int) -> int:
 def _numbers(words: list[bytes], *bounds: tuple[int, int]) -> list[int]:
     if len(words) != len(bounds):
         raise TapeError(f"{len(words)} numbers, not {len(bounds)}")
-    return [_within(integer(word), *bound) for word, bound in zip(words, bounds, strict=True)]
+    if not words:
+        return []
+    return [_within(value, *bound) for value, bound in zip(integers(words), bounds, strict=True)]
 
 
 def _tokens(words: list[bytes], low: int = 0) -> list[int]:
-    tokens = [integer(word) for word in words]
+    tokens = integers(words) if words else []
     if tokens:
         _within(min(tokens), low, TOKEN)
         _within(max(tokens), low, TOKEN)
