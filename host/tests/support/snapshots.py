@@ -11,12 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from parity import pending
 from syrupy.assertion import SnapshotAssertion
 from syrupy.data import SnapshotCollection
 from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
 from syrupy.types import SerializableData, SerializedData, SnapshotIndex
+
+from parity import pending
 
 _TESTS = ("host", "tests")
 
