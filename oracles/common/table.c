@@ -7,8 +7,10 @@ extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_quants;
+extern const oracle_kind oracle_sampler;
 extern const oracle_kind oracle_stops;
 extern const oracle_kind oracle_template;
+extern const oracle_kind oracle_tokenizer;
 
 const oracle_kind *const oracle_kinds[] = {
     &oracle_frames,
@@ -17,7 +19,9 @@ const oracle_kind *const oracle_kinds[] = {
     &oracle_ledger,
     &oracle_payload,
     &oracle_quants,
+    &oracle_sampler,
     &oracle_stops,
     &oracle_template,
+    &oracle_tokenizer,
     NULL,
 };
