@@ -16,6 +16,14 @@ size_t utf8_next(const uint8_t *data, size_t left, uint32_t *code) {
     return n;
 }
 
+size_t utf8_put(uint8_t *out, uint32_t code) {
+    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n; i > 1; i--, code >>= 6) out[i - 1] = (uint8_t)(0x80 | (code & 0x3f));
+    out[0] = (uint8_t)(lead[n] | code);
+    return n;
+}
+
 bool utf8_valid(bytes text) {
     uint32_t code;
     for (size_t at = 0, n; at < text.length; at += n) {

@@ -8,7 +8,6 @@
 #include "oracles/tokenizer/bpe.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static size_t power_above(size_t count) {
     size_t capacity = 16;
@@ -18,42 +17,6 @@ static size_t power_above(size_t count) {
     }
     return capacity;
 }
-
-/* ---- names ---- */
-
-static uint64_t hash_bytes(bytes b) {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < b.length; i++) h = (h ^ b.data[i]) * 0x100000001b3u;
-    return h ^ (h >> 29);
-}
-
-static struct name_cell *name_place(const names *map, bytes name) {
-    size_t i = (size_t)hash_bytes(name) & (map->capacity - 1);
-    while (map->cells[i].used && !(map->cells[i].name.length == name.length &&
-                                   memcmp(map->cells[i].name.data, name.data, name.length) == 0))
-        i = (i + 1) & (map->capacity - 1);
-    return &map->cells[i];
-}
-
-bool names_make(names *map, size_t count) {
-    const size_t capacity = power_above(count);
-    *map = (names){capacity > 0 ? calloc(capacity, sizeof *map->cells) : NULL, capacity, 0};
-    return map->cells != NULL;
-}
-
-void names_put(names *map, bytes name, uint32_t value) {
-    struct name_cell *cell = name_place(map, name);
-    if (!cell->used) map->used++;
-    *cell = (struct name_cell){name, value, true};
-}
-
-bool names_get(const names *map, bytes name, uint32_t *value) {
-    const struct name_cell *cell = name_place(map, name);
-    if (cell->used) *value = cell->value;
-    return cell->used;
-}
-
-void names_free(names *map) { free(map->cells); }
 
 /* ---- merges ---- */
 
@@ -72,9 +35,8 @@ bool merges_make(merges *map, size_t count) {
 }
 
 void merges_put(merges *map, merge m) {
-    merge *cell = merge_place(map, m.left, m.right);
     m.used = true;
-    if (!cell->used) *cell = m;
+    *merge_place(map, m.left, m.right) = m;
 }
 
 const merge *merges_get(const merges *map, uint32_t left, uint32_t right) {

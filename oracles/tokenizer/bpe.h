@@ -6,23 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "oracles/common/tape.h"
-
-/* A map from byte strings to numbers: open addressing over strings that somebody else keeps. */
-typedef struct names {
-    struct name_cell {
-        bytes name;
-        uint32_t value;
-        bool used;
-    } *cells;
-    size_t capacity, used; /* a power of two */
-} names;
-
-bool names_make(names *map, size_t count); /* room for count names; false: no memory */
-void names_put(names *map, bytes name, uint32_t value);
-bool names_get(const names *map, bytes name, uint32_t *value);
-void names_free(names *map);
-
 /* A map from a pair of tokens to the merge they make. */
 typedef struct merge {
     uint32_t left, right, rank, result;
@@ -35,7 +18,7 @@ typedef struct merges {
 } merges;
 
 bool merges_make(merges *map, size_t count);
-void merges_put(merges *map, merge m); /* a pair that is there already keeps its first rank */
+void merges_put(merges *map, merge m); /* in place of what the pair had */
 const merge *merges_get(const merges *map, uint32_t left, uint32_t right);
 void merges_free(merges *map);
 
