@@ -8,7 +8,7 @@
 enum { MOST_LOGITS = 1 << 20, MOST_TOP = 64 };
 
 /* Part of what is compared by which another rounding may decide otherwise. */
-static const double margin = 0x1p-20;
+static const double margin = 0x1p-32;
 
 typedef struct bias {
     int64_t id;
