@@ -29,7 +29,9 @@ static verdict take_stop(reader *route, size_t fixed, size_t length_at, uint64_t
     return holds_zero(*host) ? (verdict){"frame_host", "route"} : fine;
 }
 
-static verdict take_hop(reader *route, const uint8_t **record, bytes *host) { return take_stop(route, HOP_BYTES, 0, 1, record, host); }
+static verdict take_hop(reader *route, const uint8_t **record, bytes *host) {
+    return take_stop(route, HOP_BYTES, 0, 1, record, host);
+}
 
 static verdict take_return(reader *route, const uint8_t **record, bytes *host) {
     return take_stop(route, RETURN_BYTES, 4, 0, record, host);
@@ -75,8 +77,8 @@ typedef struct parts {
 } parts;
 
 static verdict judge_work(const uint8_t *body, uint64_t follows, parts *p) {
-    const uint64_t count = u32(body + WORK_TOKENS), tokens = u32(body + WORK_TOKEN_BYTES), activations = u32(body + WORK_ACTIVATION_BYTES);
-    const uint64_t route = u32(body + WORK_ROUTE_BYTES);
+    const uint64_t count = u32(body + WORK_TOKENS), tokens = u32(body + WORK_TOKEN_BYTES);
+    const uint64_t activations = u32(body + WORK_ACTIVATION_BYTES), route = u32(body + WORK_ROUTE_BYTES);
     const uint32_t width = wire_width(u32(body + WORK_BITS));
     if (u32(body + WORK_FLAGS) > FLAGS_KNOWN) return (verdict){"frame_flags", "flags"};
     if (width == 0) return (verdict){"frame_bits", "activation_bits"};
@@ -91,7 +93,8 @@ static verdict judge_work(const uint8_t *body, uint64_t follows, parts *p) {
 }
 
 static verdict judge_result(const uint8_t *body, uint64_t follows, parts *p) {
-    const uint64_t records = u32(body + RESULT_RECORD_BYTES), payload = u32(body + RESULT_PAYLOAD_BYTES), kind = u32(body + RESULT_KIND);
+    const uint64_t records = u32(body + RESULT_RECORD_BYTES), payload = u32(body + RESULT_PAYLOAD_BYTES);
+    const uint64_t kind = u32(body + RESULT_KIND);
     const uint32_t width = wire_width(u32(body + RESULT_BITS));
     if (kind > 2) return (verdict){"frame_kind", "kind"};
     if (width == 0) return (verdict){"frame_bits", "payload_bits"};
@@ -158,7 +161,7 @@ static void write(enum kind kind, const uint8_t *body, const parts *p, tape *out
     const layout *l = &wire_layouts[kind];
     tape_word(out, l->name);
     for (const field *f = l->fields; f->name != NULL; f++) tape_uint(out, wire_get(body + f->offset, f->wide ? 8 : 4));
-    if (kind == HELLO || kind == FAILURE || kind == SNAPSHOT_CHUNK || kind == SNAPSHOT_DONE) tape_bytes(out, p->word.data, p->word.length);
+    if (wire_word_first(kind)) tape_bytes(out, p->word.data, p->word.length);
     tape_end(out);
     if (kind == WORK) {
         write_numbers_line("tokens", p->tokens, out);

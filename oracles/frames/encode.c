@@ -100,8 +100,7 @@ static bool read_first(reader *r, request *q) {
     const field *f = wire_layouts[kind].fields;
     for (size_t i = 0; f[i].name != NULL; i++)
         if (!wire_uint(&line, &q->number[i])) return false;
-    if (kind == HELLO || kind == FAILURE || kind == SNAPSHOT_CHUNK || kind == SNAPSHOT_DONE)
-        if (!next_bytes(&line, q, &q->word)) return false;
+    if (wire_word_first(q->kind) && !next_bytes(&line, q, &q->word)) return false;
     return line.at == line.end;
 }
 
@@ -240,7 +239,8 @@ static int write_frame(const request *q, tape *out) {
     memcpy(frame, "DS4D", 4);
     put32(frame + 4, (uint64_t)q->kind + 1);
     put32(frame + 8, size);
-    for (size_t i = 0; l->fields[i].name != NULL; i++) wire_put(body + l->fields[i].offset, l->fields[i].wide ? 8 : 4, q->number[i]);
+    for (size_t i = 0; l->fields[i].name != NULL; i++)
+        wire_put(body + l->fields[i].offset, l->fields[i].wide ? 8 : 4, q->number[i]);
     put_counts(body, q);
     uint8_t *at = put_numbers(body + l->least, q->tokens, q->token_count);
     at = put_numbers(at, q->telemetry, TELEMETRY_FIELDS * q->record_count);

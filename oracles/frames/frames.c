@@ -59,7 +59,8 @@ static int activations(reader line, bytes raw, bool pack, tape *out) {
     if (count > SIZE_MAX / 8) return ORACLE_NO_MEMORY;
     uint8_t *values = malloc(count * to + 1);
     if (values == NULL) return ORACLE_NO_MEMORY;
-    for (size_t i = 0; i < count; i++) put_low_first(values + i * to, to, convert(get_low_first(raw.data + i * from, from), from, to));
+    for (size_t i = 0; i < count; i++)
+        put_low_first(values + i * to, to, convert(get_low_first(raw.data + i * from, from), from, to));
     tape_word(out, "bytes");
     tape_bytes(out, values, count * to);
     tape_end(out);

@@ -40,6 +40,10 @@ uint32_t wire_width(uint64_t bits) {
     return bits == 8 ? 1 : bits == 16 ? 2 : bits == 32 || bits == 0 ? 4 : 0;
 }
 
+bool wire_word_first(enum kind kind) {
+    return kind == HELLO || kind == FAILURE || kind == SNAPSHOT_CHUNK || kind == SNAPSHOT_DONE;
+}
+
 bool wire_line(reader *r, reader *line) {
     return reader_line(r, line) && line->at != line->end && line->end[-1] != ' ';
 }

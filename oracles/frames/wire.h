@@ -12,7 +12,18 @@
 
 enum { HEADER = 12, FIELDS_MOST = 11, TELEMETRY_FIELDS = 10, HOP_FIELDS = 4, RETURN_FIELDS = 2 };
 enum { TELEMETRY_BYTES = 40, HOP_BYTES = 20, RETURN_BYTES = 12, NAME_MOST = 127, HOST_MOST = 1024, FLAGS_KNOWN = 15 };
-enum kind { HELLO, FAILURE, WORK, RESULT, SNAPSHOT_SAVE, SNAPSHOT_BEGIN, SNAPSHOT_CHUNK, SNAPSHOT_DONE, SNAPSHOT_LOAD, KINDS }; /* type - 1 */
+enum kind { /* the type less one */
+    HELLO,
+    FAILURE,
+    WORK,
+    RESULT,
+    SNAPSHOT_SAVE,
+    SNAPSHOT_BEGIN,
+    SNAPSHOT_CHUNK,
+    SNAPSHOT_DONE,
+    SNAPSHOT_LOAD,
+    KINDS
+};
 
 typedef struct field {
     const char *name;
@@ -28,10 +39,11 @@ typedef struct layout {
 
 extern const layout wire_layouts[KINDS];
 
-/* Where the counts lie in a body. */
+/* Fields of the first line that a verdict looks at, and where the counts lie in a body. */
+enum { WORK_FLAGS = 52, WORK_BITS = 64, RESULT_STATUS = 16, RESULT_KIND = 20, RESULT_BITS = 36 };
 enum { HELLO_NAME_BYTES = 36 };
-enum { WORK_FLAGS = 52, WORK_BITS = 64, WORK_TOKENS = 40, WORK_TOKEN_BYTES = 56, WORK_ACTIVATION_BYTES = 60, WORK_HOPS = 68, WORK_ROUTE_BYTES = 76 };
-enum { RESULT_STATUS = 16, RESULT_KIND = 20, RESULT_RECORDS = 24, RESULT_RECORD_BYTES = 28, RESULT_PAYLOAD_BYTES = 32, RESULT_BITS = 36 };
+enum { WORK_TOKENS = 40, WORK_TOKEN_BYTES = 56, WORK_ACTIVATION_BYTES = 60, WORK_HOPS = 68, WORK_ROUTE_BYTES = 76 };
+enum { RESULT_RECORDS = 24, RESULT_RECORD_BYTES = 28, RESULT_PAYLOAD_BYTES = 32 };
 enum { SNAPSHOT_TOKENS = 28, SNAPSHOT_TOKEN_BYTES = 52, SNAPSHOT_MESSAGE_BYTES = 56 };
 enum { CHUNK_BYTES = 8, DONE_MESSAGE_BYTES = 12 };
 
@@ -45,7 +57,9 @@ typedef struct verdict {
 
 uint64_t wire_get(const uint8_t *at, int width);
 uint8_t *wire_put(uint8_t *at, int width, uint64_t value); /* returns what is behind it */
-uint32_t wire_width(uint64_t bits); /* bytes of an activation; 0: no such width */
+uint32_t wire_width(uint64_t bits);      /* bytes of an activation; 0: no such width */
+
+bool wire_word_first(enum kind kind);    /* the free bytes (name, message, chunk) stand on the first line */
 
 /* The two ways; both leave the output alone when the verdict is a fault. */
 verdict wire_decode(bytes frame, tape *out);

@@ -143,9 +143,8 @@ static bool one_line(ledger *l, reader line, tokens *prompt, tape *out) {
         if (!rest(&line, prompt)) return false;
         plan(l, *prompt, out);
     } else if (word_is(verb, "commit")) {
-        if (!next_int(&line, 0, TOKEN_MOST, &start) || !next_int(&line, 0, 1, &bump) || !next_int(&line, INT64_MIN, INT64_MAX, &number) ||
-            !rest(&line, prompt))
-            return false;
+        if (!next_int(&line, 0, TOKEN_MOST, &start) || !next_int(&line, 0, 1, &bump)) return false;
+        if (!next_int(&line, INT64_MIN, INT64_MAX, &number) || !rest(&line, prompt)) return false;
         commit(l, (uint64_t)start < l->held.count ? (size_t)start : l->held.count, bump == 1, number, *prompt, out);
     } else if (word_is(verb, "extend")) {
         if (!next_int(&line, INT64_MIN, INT64_MAX, &number) || !rest(&line, prompt)) return false;

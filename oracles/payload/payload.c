@@ -21,12 +21,27 @@
 
 #include "oracles/common/oracle.h"
 
-enum { CTX, PREFILL_WIDTH, RAW_CAPACITY, RAW_WINDOW, COMPRESSED_CAPACITY, TOKEN_COUNT, LAYERS, HEAD_DIM, INDEXER_HEAD_DIM, VOCAB, LIVE_ROWS, FIELDS };
+enum {
+    CTX,
+    PREFILL_WIDTH,
+    RAW_CAPACITY,
+    RAW_WINDOW, /* on the wire the layout tag or this */
+    COMPRESSED_CAPACITY,
+    TOKEN_COUNT,
+    LAYERS,
+    HEAD_DIM,
+    INDEXER_HEAD_DIM,
+    VOCAB,
+    LIVE_ROWS,
+    FIELDS
+};
 enum { HEADER_BYTES = 52, FIRST_FIELD = 8, VERSION_WRITTEN = 3 };
 
 /* The verdict names of the fields, in the order in which they lie from offset 8 on. */
-static const char *const field_names[FIELDS] = {"ctx",         "prefill_width", "raw_capacity", "raw_window",       "compressed_capacity", "token_count",
-                                                "layers",      "head_dim",      "indexer_head_dim", "vocab",        "live_rows"};
+static const char *const field_names[FIELDS] = {
+    "ctx",    "prefill_width", "raw_capacity",     "raw_window", "compressed_capacity", "token_count",
+    "layers", "head_dim",      "indexer_head_dim", "vocab",      "live_rows",
+};
 
 typedef struct layout {
     char tag[5];

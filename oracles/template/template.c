@@ -15,7 +15,12 @@
 #define CLOSE "<|im_end|>"
 #define SYSTEM "system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
 #define ASSISTANT "assistant\n"
-enum { OPEN_LENGTH = sizeof OPEN - 1, CLOSE_LENGTH = sizeof CLOSE - 1, SYSTEM_LENGTH = sizeof SYSTEM - 1, ASSISTANT_LENGTH = sizeof ASSISTANT - 1 };
+enum {
+    OPEN_LENGTH = sizeof OPEN - 1,
+    CLOSE_LENGTH = sizeof CLOSE - 1,
+    SYSTEM_LENGTH = sizeof SYSTEM - 1,
+    ASSISTANT_LENGTH = sizeof ASSISTANT - 1
+};
 #define LIMIT_MOST (UINT64_C(1) << 53)
 
 /* A role or a content as the tape has it. */
