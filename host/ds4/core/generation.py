@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ds4.core import components
 from ds4.core.output.stops import StopMatcher
 from ds4.core.sampling import Sampling
+from ds4.core.tapes.stops import OracleStopMatcher
 from ds4.errors import Cancelled, Ds4Error
 from ds4.sys.descriptors import STEPS_IN_FLIGHT
 from ds4.sys.native import Row
@@ -79,7 +81,7 @@ class Generation(Iterator[Event]):
         self._stop_ids, self._logprobs = stop_ids, logprobs
         self._n_top = 0 if logprobs is None else max(1, logprobs)
         self._decoder = session.tokenizer.stream(special=special)
-        self._stops = StopMatcher(stop)
+        self._stops = components.pick("stops", python=StopMatcher, oracle=OracleStopMatcher)(stop)
         self._flights: deque[_Flight] = deque()
         self._submitted = self._plan.start  # positions submitted so far
         self._started = self._cancelled = False

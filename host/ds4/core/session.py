@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ds4.core import components
 from ds4.core.engine import EngineThread
 from ds4.core.generation import Event, FinishReason, Generation, Progress
 from ds4.core.ledger import SessionLedger
 from ds4.core.sampling import Sampling
+from ds4.core.tapes.ledger import OracleSessionLedger
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Cancelled, Ds4Error, SamplingError, TemplateError, TokenizerError
@@ -34,7 +36,7 @@ class Session:
         self, engine: EngineThread, native: NativeSession, tokenizer: Tokenizer, template: ChatTemplate | None
     ) -> None:
         self.engine, self.native, self.tokenizer, self.template = engine, native, tokenizer, template
-        self.ledger = SessionLedger(native.desc.n_ctx)
+        self.ledger = components.pick("ledger", python=SessionLedger, oracle=OracleSessionLedger)(native.desc.n_ctx)
         self._active: Generation | None = None
         self.lock = threading.RLock()  # held by whoever moves the bank or the ledger
 

@@ -29,6 +29,7 @@ from ds4.core.alternatives import longest_of
 from ds4.core.metadata import Metadata
 from ds4.core.output.utf8 import Utf8Stream
 from ds4.core.pretokenizers import TABLE
+from ds4.core.tapes.stops import OracleUtf8Stream
 from ds4.core.vocabulary import Kind, Vocabulary
 from ds4.errors import TokenizerError
 
@@ -66,7 +67,7 @@ class StreamDecoder:
         self._bytes = tokenizer.token_bytes
         self._hidden = frozenset() if special else tokenizer.control_ids
         self._strip = strip
-        self._utf8 = Utf8Stream()
+        self._utf8 = components.pick("stops", python=Utf8Stream, oracle=OracleUtf8Stream)()
 
     @property
     def pending(self) -> bool:

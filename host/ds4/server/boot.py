@@ -34,8 +34,8 @@ from ds4.server.limits import Limits
 from ds4.server.plan import ServingPlan
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
+from ds4.server.schedule import oracle as schedule
 from ds4.server.schedule.admission import QueueLimits
-from ds4.server.schedule.scheduler import Scheduler
 from ds4.server.service import Served, Service
 from ds4.sys.native import NativeModel, NativeSession
 
@@ -127,7 +127,7 @@ class EngineThread(threading.Thread):
 
     def _run(self, session: NativeSession, tokenizer: Tokenizer, template: ChatTemplate | None, seconds: float) -> None:
         plan, service = self._plan, self._service
-        scheduler = Scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
+        scheduler = schedule.scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
         self.engine = EngineLoop(
             session,
             scheduler,

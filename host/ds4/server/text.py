@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ds4.core import components
 from ds4.core.output.stops import StopMatcher
+from ds4.core.tapes.stops import OracleStopMatcher
 from ds4.server.events import TokenLogprob
 
 
@@ -23,7 +25,8 @@ class ChoiceText:
 
     def __init__(self, decoder: Decoder, stops: Sequence[str], logprobs: bool) -> None:
         self._decoder = decoder
-        self._matcher = StopMatcher(stops) if stops else None
+        matcher = components.pick("stops", python=StopMatcher, oracle=OracleStopMatcher)
+        self._matcher = matcher(stops) if stops else None
         self.logprobs: list[TokenLogprob] | None = [] if logprobs else None
         self.stopped = False
 

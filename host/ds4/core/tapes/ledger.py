@@ -202,7 +202,9 @@ class OracleSessionLedger(SessionLedger):
     def _refuse(self, code: str, subject: str, found: int) -> NoReturn:
         if code == ContextLengthError.code:
             raise ContextLengthError(f"the {subject} does not fit", expected=f"at most {self.ctx} tokens", found=found)
-        raise Ds4Error("refused", subject=subject, code=code)
+        if code == "prompt_empty":
+            raise Ds4Error("an empty prompt", code=code)
+        raise Ds4Error("out of range", subject=subject, found=found, code=code)
 
     def plan(self, prompt: Sequence[int]) -> SyncPlan:
         outcome = self._ask(Op("plan", (), tuple(prompt)))
