@@ -27,6 +27,7 @@ from typing import Any
 from ds4.errors import Ds4Error
 
 NAME = "manifest.toml"
+_UNUSUAL = "cannot be edited line by line: an entry is written in an unusual way"
 _TABLE = re.compile(r"^\s*\[")
 _KEY = re.compile(r'^\s*("(?:[^"\\]|\\.)*"|[A-Za-z0-9_-]+)\s*=')
 
@@ -136,7 +137,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 def _proven(edited: str, wanted: list[dict[str, Any]]) -> str:
     """The text, once it is shown to say exactly what was meant."""
     if [_plain(entry) for entry in load(edited)] != wanted:
-        raise ManifestError("cannot be edited line by line: an entry is written in an unusual way", subject=NAME)
+        raise ManifestError(_UNUSUAL, subject=NAME)
     return edited
 
 
@@ -153,6 +154,8 @@ def _render(entry: Mapping[str, Any]) -> str:
 def _block(lines: list[str], index: int) -> tuple[int, int]:
     """Lines [start, end) of the index-th [[golden]]."""
     starts = [i for i, line in enumerate(lines) if line.strip() == "[[golden]]"]
+    if index >= len(starts):
+        raise ManifestError(_UNUSUAL, subject=NAME)
     end = starts[index + 1] if index + 1 < len(starts) else len(lines)
     while index + 1 < len(starts) and lines[end - 1].startswith("#"):
         end -= 1  # comments right above belong to the next one
@@ -186,7 +189,9 @@ def _set(block: list[str], key: str, value: str) -> list[str]:
 
 def _set_file(block: list[str], name: str, digest: str | None) -> list[str]:
     """The block with a line of its [golden.files] replaced, removed, or put where its name sorts."""
-    head = next(i for i, line in enumerate(block) if line.strip() == "[golden.files]")
+    head = next((i for i, line in enumerate(block) if line.strip() == "[golden.files]"), None)
+    if head is None:
+        raise ManifestError(_UNUSUAL, subject=NAME)
     row = f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(digest)}"
     last = head
     for i in range(head + 1, len(block)):

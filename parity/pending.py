@@ -191,6 +191,18 @@ def discard(golden: str, case: str | None, *, into: Path | None = None) -> None:
             path.unlink(missing_ok=True)
 
 
+def clear(component: str, *, into: Path | None = None) -> None:
+    """Removes what earlier runs left for a component that is about to be judged anew."""
+    where = folder() if into is None else into
+    for path in where.glob("*.json") if where.is_dir() else ():
+        try:
+            body = json.loads(path.read_bytes())
+            if body["component"] == component:
+                discard(body["golden"], body["case"], into=where)
+        except (ValueError, KeyError, TypeError):
+            continue  # no pending; the review tells of it
+
+
 def collect(root: Path | None = None) -> Collected:
     """Every pending of the checkout: of .dev/pending/ and of the tests' last outputs, as folders or as outputs.zip.
 

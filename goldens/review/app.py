@@ -19,8 +19,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import falcon
 from ds4.errors import Ds4Error
 
-from goldens.review import site
-from goldens.review.site import Context, Decision
+from goldens.review import pages
+from goldens.review.pages import Context, Decision
 from goldens.review.views import View, view
 from parity import goldens
 from parity.pending import Pending
@@ -70,7 +70,7 @@ class State:
                 made = self._views[key] = view(one, where)
             views.append(made)
         flash, self._flash = self._flash, None
-        return Context(site.order(views), broken, self.token, self.reviewer, self.decided, flash)
+        return Context(pages.order(views), broken, self.token, self.reviewer, self.decided, flash)
 
     @property
     def _name(self) -> Path:
@@ -121,7 +121,7 @@ class Overview:
         self._state = state
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
-        _html(resp, site.overview(self._state.context(), req.get_param("component") or ""))
+        _html(resp, pages.overview(self._state.context(), req.get_param("component") or ""))
 
 
 class Detail:
@@ -133,7 +133,7 @@ class Detail:
         current = _find(context, identity)
         if current is None:
             return _gone(resp, context)
-        _html(resp, site.detail(context, current, req.get_param("component") or ""))
+        _html(resp, pages.detail(context, current, req.get_param("component") or ""))
 
     def on_post_accept(self, req: falcon.Request, resp: falcon.Response, identity: str) -> None:
         self._decide(req, resp, identity, "accepted")
@@ -159,7 +159,7 @@ class Detail:
             except Ds4Error as error:
                 resp.status = falcon.HTTP_409 if error.code in ("stale", "manifest") else falcon.HTTP_422
                 draft = {"verdict": verdict, **given}
-                return _html(resp, site.detail(context, current, given["component"], error, draft))
+                return _html(resp, pages.detail(context, current, given["component"], error, draft))
         rest = ids[:at] + ids[at + 1 :]
         target = f"/p/{rest[min(at, len(rest) - 1)]}" if rest else "/"
         query = f"?component={quote(given['component'])}" if given["component"] and rest else ""
@@ -169,7 +169,7 @@ class Detail:
 
 class Assets:
     def on_get(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
-        found = site.asset(name)
+        found = pages.asset(name)
         if found is None:
             raise falcon.HTTPNotFound()
         resp.content_type, resp.text = found
@@ -194,7 +194,7 @@ def build(state: State, port: Callable[[], int]) -> falcon.App[falcon.Request, f
         resp.status = falcon.HTTP_500
         code = getattr(error, "code", type(error).__name__)
         empty = Context([], [], state.token, decided=state.decided)
-        _html(resp, site.message(empty, "This cannot be shown", f"{code}: {error}"))
+        _html(resp, pages.message(empty, "This cannot be shown", f"{code}: {error}"))
 
     app.add_error_handler(Ds4Error, fail)
     app.add_error_handler(Refused, refuse)
@@ -255,4 +255,4 @@ def _find(context: Context, identity: str) -> View | None:
 
 def _gone(resp: falcon.Response, context: Context) -> None:
     resp.status = falcon.HTTP_404
-    _html(resp, site.message(context, "Nothing waits here", "It is decided, or a newer result took its place."))
+    _html(resp, pages.message(context, "Nothing waits here", "It is decided, or a newer result took its place."))

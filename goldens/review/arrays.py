@@ -148,7 +148,7 @@ def _number(value: float) -> str:
         return "0"
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
-    return f"{value:.3e}" if not 1e-3 <= abs(value) < 1e5 else f"{value:.5g}"
+    return f"{value:.2e}" if not 1e-3 <= abs(value) < 1e5 else f"{value:.4g}"
 
 
 def _plot(series: Sequence[tuple[str, Floats]], delta: Floats | None) -> Markup:

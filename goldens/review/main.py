@@ -16,8 +16,8 @@ from typing import Any
 
 from ds4.errors import Ds4Error
 
-from goldens.review import app, site
-from goldens.review.site import Context
+from goldens.review import app, pages
+from goldens.review.pages import Context
 from goldens.review.views import View, view
 from parity import goldens, pending
 
@@ -57,7 +57,7 @@ def listing(root: Path, as_json: bool) -> int:
         for one in context.views:
             stale = "  (stale)" if one.standing.stale else ""
             title = one.pending.title
-            print(f"{site.readable_bytes(one.size):>10}  goldens/{one.pending.golden}  {title}: {one.summary}{stale}")
+            print(f"{pages.readable_bytes(one.size):>10}  goldens/{one.pending.golden}  {title}: {one.summary}{stale}")
         for bad in context.broken:
             print(f"{'':>10}  {bad.source}: no pending: {bad.message}")
         print(f"{len(context.views)} pending" if context.views or context.broken else "nothing pending")
@@ -68,16 +68,16 @@ def static(root: Path, folder: Path) -> int:
     """Writes the pages into a folder. Returns the exit status."""
     context = _context(root)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "index.html").write_text(site.overview(context), encoding="utf-8")
+    (folder / "index.html").write_text(pages.overview(context), encoding="utf-8")
     for one in context.views:
-        (folder / f"{one.pending.id}.html").write_text(site.detail(context, one), encoding="utf-8")
+        (folder / f"{one.pending.id}.html").write_text(pages.detail(context, one), encoding="utf-8")
     print(f"{len(context.views)} pending: {folder / 'index.html'}")
     return 0
 
 
 def _context(root: Path) -> Context:
     waiting, broken = goldens.open_pendings(root)
-    return Context(site.order([view(one, where) for one, where in waiting]), broken, None)
+    return Context(pages.order([view(one, where) for one, where in waiting]), broken, None)
 
 
 def _row(one: View) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ds4.sys import tape
 from goldens.review import records
 from parity.pending import Kind
 
+SHORT = 480  # characters of JSON that stay on one line
 _SSE = re.compile(r"^(data|event|id|retry|:)", re.MULTILINE)
 _PLAIN = re.compile(r"[!#-&(-\[\]-~]+")  # a word that needs no quotes to be seen
 _CODE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -56,7 +57,9 @@ def lines(text: str) -> list[Unit]:
 
 
 def tape_lines(text: str) -> list[Unit]:
-    """Lines of a tape: the verb, and the words as the bytes that they stand for."""
+    """Lines of a tape: the verb, and the words as the bytes that they stand for. Any other text comes back as lines."""
+    if not text.endswith("\n"):
+        return lines(text)
     units = []
     for unit in lines(text):
         verb, _, rest = unit.raw.partition(" ")
@@ -89,7 +92,7 @@ def sse(text: str) -> list[Unit]:
         parsed = _json(body)
         if not name:
             name = _kind_of(parsed) if isinstance(parsed, dict) else "data" if data else "comment"
-        shown = visible(json.dumps(parsed, ensure_ascii=False, indent=2) if parsed is not None else body)
+        shown = visible(_laid_out(parsed) if parsed is not None else body)
         units.append(Unit(block, "\n".join(filter(None, [*map(visible, rest), shown])), name))
     return units
 
@@ -124,7 +127,8 @@ def _word(word: str) -> str:
     data = tape.unescape(raw)
     fields = records.fields(data)
     if fields is not None:
-        return f"⟨{len(data):,} bytes of {fields[0]}⟩\n" + "\n".join("    " + visible(row) for row in fields[1])
+        rows = [f"    {field.name}  {visible(field.value)}" for field in fields[1]]
+        return "\n".join([f"⟨{len(data):,} bytes, {fields[0]}⟩", *rows])
     text = _decoded(data)
     if text is None:
         return f"⟨{len(data):,} bytes⟩ " + data.hex(" ")
@@ -140,6 +144,12 @@ def _json(body: str) -> Any:
         return json.loads(body)
     except ValueError:
         return None
+
+
+def _laid_out(parsed: Any) -> str:
+    """JSON on one line as long as that can be read at a glance."""
+    line = json.dumps(parsed, ensure_ascii=False)
+    return line if len(line) <= SHORT else json.dumps(parsed, ensure_ascii=False, indent=2)
 
 
 def _kind_of(parsed: dict[str, Any]) -> str:

@@ -35,6 +35,8 @@ class Panel:
     named: bool
     left_out: int = 0
     open: bool = True
+    wide: bool = False
+    """Rows of bytes: they stay on one line."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ def _texts(
             panels.append(_panel(f"As {' and '.join(sorted(names))}", a, b, heads, open=open))
     a, b = ([] if side is None else units.split(kind, side) for side in (old, new))
     main = _panel(title or ("Bytes" if kind == "binary" else ""), a, b, heads, open=open)
+    if kind == "binary":
+        main = replace(main, wide=True)
     panels.append(main)
     every = [row for fold in main.folds for row in fold.rows] if not main.left_out else align.rows(a, b)
     return panels, _size(every), _summary(kind, every)
@@ -134,9 +138,8 @@ def _panel(title: str, a: Sequence[Unit], b: Sequence[Unit], heads: tuple[str, s
     return Panel(title, heads[0], heads[1], tuple(folds), named, len(every) - shown, open)
 
 
-def _field(row: str) -> Unit:
-    name, _, rest = row.partition("  ")
-    return Unit(row, units.visible(rest), name)
+def _field(field: records.Field) -> Unit:
+    return Unit(f"{field.name} {field.value}", units.visible(field.value), field.name)
 
 
 def _input(one: Pending) -> Panel | None:
@@ -149,7 +152,7 @@ def _input(one: Pending) -> Panel | None:
         rows = units.lines(record[0].decode("ascii", "replace"))
         rows += [_field(row) for row in fields[1]] if fields is not None else units.hexadecimal(record[1])
     else:
-        rows = units.split("tape" if one.kind in ("tape", "events") else one.kind, one.input)
+        rows = units.split("tape" if one.kind in ("tape", "binary") else "text", one.input)
     sides = [Side(i + 1, unit.name, (Span(unit.shown, False),)) for i, unit in enumerate(rows[:INPUT])]
     shown = [Row("same", None, side) for side in sides]
     named = any(unit.name for unit in rows)

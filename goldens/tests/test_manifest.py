@@ -13,7 +13,7 @@ ROOT = Path("goldens")
 FIELDS = {"folder", "source", "command", "frozen", "used_by", "files"}
 ENTRIES = tomllib.loads((ROOT / "manifest.toml").read_text(encoding="utf-8"))["golden"]
 PROGRAMS = {".py", ".pyc"}
-NO_GOLDENS = {"tests", "review", "__pycache__"}
+NO_GOLDENS = {"entry", "review", "tests", "__pycache__"}
 
 
 def frozen() -> set[str]:

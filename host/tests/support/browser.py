@@ -164,7 +164,8 @@ class Page:
 
     def go(self, url: str) -> None:
         self._call("Page.navigate", url=url)
-        self.wait(f"location.href.split('#')[0] === {json.dumps(url.split('#')[0])} && document.readyState === 'complete'")
+        wanted = json.dumps(url.partition("#")[0])
+        self.wait(f"location.href.split('#')[0] === {wanted} && document.readyState === 'complete'")
 
     def eval(self, script: str) -> Any:
         """What an expression (or a promise) comes to."""
@@ -204,8 +205,9 @@ class Page:
     def click(self, selector: str) -> None:
         """A click of the mouse on the middle of an element."""
         x, y = self.eval(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); "
+            "e.scrollIntoView({block: 'center'}); "
+            "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
