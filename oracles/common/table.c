@@ -5,9 +5,11 @@ extern const oracle_kind oracle_frames;
 extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
+extern const oracle_kind oracle_ops;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_quants;
 extern const oracle_kind oracle_sampler;
+extern const oracle_kind oracle_schedule;
 extern const oracle_kind oracle_stops;
 extern const oracle_kind oracle_template;
 extern const oracle_kind oracle_tokenizer;
@@ -17,9 +19,11 @@ const oracle_kind *const oracle_kinds[] = {
     &oracle_kvc,
     &oracle_gguf,
     &oracle_ledger,
+    &oracle_ops,
     &oracle_payload,
     &oracle_quants,
     &oracle_sampler,
+    &oracle_schedule,
     &oracle_stops,
     &oracle_template,
     &oracle_tokenizer,
