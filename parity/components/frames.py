@@ -246,6 +246,6 @@ COMPONENT = Component(
         "parity/components/frames.py",
         "parity/choices.py",
         "parity/damage.py",
-        "goldens/frames/*",
+        "goldens/frames/**",
     ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ds4.kv import record
 from ds4.kv.extensions import Extensions, Tool
@@ -131,6 +132,37 @@ def _restore() -> tuple[Callable[[], object], bytes]:
     return lambda: record.decode_python(raw).name, b"decode\n" + raw
 
 
+def published(case: Mapping[str, Any]) -> bytes:
+    """The tape of a golden case of a published size: {"record": {"text": bytes, "payload": bytes, "tools": [[id bytes,
+    body bytes]], "total": bytes, "cut": bytes}}. Its bytes are made, since they are too many to store."""
+    given = case["record"]
+    tools = given["tools"]
+    head = struct.pack(
+        "<3sBBBBBIIIB3sQQQI",
+        b"KVC",
+        1,
+        4,
+        2,
+        1 if tools else 0,
+        0,
+        3,
+        1,
+        4096,
+        2,
+        b"\0\0\0",
+        1_700_000_000,
+        1_700_000_600,
+        given["payload"],
+        given["text"],
+    )
+    entries = [struct.pack("<II", a, b) + b"i" * a + b"b" * b for a, b in tools]
+    trailer = b"KTM\x01" + struct.pack("<I", len(tools)) + b"".join(entries) if tools else b""
+    raw = b"".join((b"decode\n", head, b"t" * given["text"], bytes(given["payload"]), trailer))
+    if len(raw) - len(b"decode\n") != given["total"]:
+        raise ValueError(f"a record of {len(raw)} bytes, published as {given['total']}")
+    return raw[: len(raw) - given["cut"]]
+
+
 COMPONENT = Component(
     name="kvc",
     about="the record that keeps a session on disk: header, text, payload, title, tool map, identity",
@@ -147,6 +179,7 @@ COMPONENT = Component(
         "parity/components/kvc.py",
         "parity/choices.py",
         "parity/damage.py",
-        "goldens/kvc/*",
+        "goldens/kvc/**",
     ),
+    resolve=published,
 )

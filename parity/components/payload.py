@@ -100,6 +100,6 @@ COMPONENT = Component(
         "parity/components/payload.py",
         "parity/choices.py",
         "parity/damage.py",
-        "goldens/payload/*",
+        "goldens/payload/**",
     ),
 )
