@@ -1,0 +1,51 @@
+/* place.c - which bank a sequence gets, and which tokens it need not compute again. */
+#include "oracles/schedule/schedule.h"
+
+bool is_free(const bank *b) { return b->owner == NOBODY && b->open == 0; }
+
+/* How many of the prompt's tokens the bank has; never all, as the last one must be computed to draw. */
+static size_t keep_of(const bank *b, const tokens *prompt) {
+    const size_t most = b->holds.count < prompt->count - 1 ? b->holds.count : prompt->count - 1;
+    size_t n = 0;
+    while (n < most && b->holds.data[n] == prompt->data[n]) n++; /* UNKNOWN is no prompt's token */
+    return n;
+}
+
+/* Whether free bank x is taken before free bank y when nothing is worth keeping. */
+static bool before(const schedule *s, size_t x, size_t y, size_t kept_source) {
+    const bank *a = &s->banks[x], *b = &s->banks[y];
+    if ((x == kept_source) != (y == kept_source)) return y == kept_source;
+    if ((a->holds.count > 0) != (b->holds.count > 0)) return b->holds.count > 0;
+    if (a->used_at != b->used_at) return a->used_at < b->used_at;
+    return x < y;
+}
+
+bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement *p) {
+    size_t source = NOBODY, source_keep = 0, worthwhile = NOBODY, worthwhile_keep = 0, target = NOBODY, target_keep = 0;
+    for (size_t b = 0; b < (size_t)s->n_banks; b++) {
+        const size_t keep = q->reuse || b == leaders_bank ? keep_of(&s->banks[b], &q->prompt) : 0;
+        const bool free = is_free(&s->banks[b]);
+        if (source == NOBODY || keep > source_keep || (keep == source_keep && free && !is_free(&s->banks[source]))) {
+            source = b;
+            source_keep = keep;
+        }
+        if (free && keep > worthwhile_keep && keep >= s->banks[b].holds.count - keep) {
+            worthwhile = b;
+            worthwhile_keep = keep;
+        }
+    }
+    for (size_t b = 0; worthwhile == NOBODY && b < (size_t)s->n_banks; b++)
+        if (is_free(&s->banks[b]) && (target == NOBODY || before(s, b, target, source_keep > 0 ? source : NOBODY))) target = b;
+    if (worthwhile != NOBODY) target = worthwhile;
+    if (target == NOBODY) return false;
+    if (q->reuse || target == leaders_bank) target_keep = keep_of(&s->banks[target], &q->prompt);
+
+    const size_t gain = source_keep - target_keep;
+    if (gain >= FORK_WORTH || (gain > 0 && source == leaders_bank)) {
+        *p = (placement){target, source, source_keep, "fork"};
+    } else {
+        const bool all = target_keep == s->banks[target].holds.count;
+        *p = (placement){target, NOBODY, target_keep, target_keep == 0 ? "cold" : all ? "exact" : "partial"};
+    }
+    return true;
+}
