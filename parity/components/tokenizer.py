@@ -160,11 +160,20 @@ def _replacement(setup: str) -> Run:
     return lambda tape: tapes.write_output(tapes.run(tokenizer, tapes.read_input(tape)))
 
 
-_PROMPT = (
-    "You are reading a bug report. The program prints 1234 lines and then stops; the log says “connection reset”.\n\n"
-    "def main(argv: list[str]) -> int:\n    for name in argv[1:]:\n        print(f'{name}: {len(name)} characters')\n"
-    "    return 0\n\nBitte erkläre kurz, was passiert ist — und was du ändern würdest. 谢谢！\n"
-) * 2  # fmt: skip
+_PROMPT = """: please read this bug report and say what to change, in two or three sentences, without quoting it back.
+
+The program prints 1234 lines and then stops; the log says “connection reset by peer”. It only happens when the server
+is busy, and never under valgrind. I've tried the obvious things (longer timeouts, fewer workers), but they don't help.
+
+def main(argv: list[str]) -> int:
+    for name in argv[1:]:
+        with open(name, encoding="utf-8") as file:
+            count = sum(1 for line in file if line.strip())
+        print(f"{name}: {count} lines, {len(name)} characters")
+    return 0 if argv else 2
+
+Bitte erkläre kurz, was passiert ist – und was du ändern würdest.
+"""
 
 
 def _prepare() -> tuple[Callable[[], object], Input]:

@@ -54,6 +54,18 @@ _DEEPSEEK_LETTERS = (
 _DEEPSEEK_CJK = "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"
 _BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C])]+"
 
+# The same for text of printable ASCII, tab, CR and LF, all stages as one. A digit ends a piece where a stage isolates
+# digits, so white space before it is one word.
+_QUICK_PUNCTUATION = r"!-/:-@\[-`{-~"
+_QUICK_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"
+_QUICK_DIGITS_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+|\s+(?=[0-9])|\s+(?!\S)|\s+"
+_QUICK_CL100K = rf"{_CONTRACTIONS}|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]{{1,3}}| ?[^\sA-Za-z0-9]+[\r\n]*|{_TAIL}"
+_QUICK_QWEN2 = rf"{_CONTRACTIONS}|[^\r\nA-Za-z0-9]?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+[\r\n]*|{_TAIL}"
+_QUICK_DEEPSEEK_V3 = (
+    rf"[0-9]{{1,3}}|[{_QUICK_PUNCTUATION}][A-Za-z]+|[\t ]?[A-Za-z]+| ?[{_QUICK_PUNCTUATION}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?=[0-9])|\s+(?!\S)|\s+"
+)
+
 Stage = tuple[Literal["split", "digits", "bytes", "punctuation"], str]
 
 
@@ -66,11 +78,14 @@ class PreTokenizer:
         ("punctuation", "runs") isolates runs of punctuation.
     whole_words: a piece that is a token by itself is taken as such, before any merge (Llama 3, Tekken).
     nfc: text is brought to Unicode NFC first.
+    quick: an expression of Python's `re` that cuts text of printable ASCII, tab, CR and LF just so (`ds4.core.words`);
+        "": none.
     """
 
     stages: tuple[Stage, ...]
     whole_words: bool = False
     nfc: bool = False
+    quick: str = ""
 
     def build(self) -> pre_tokenizers.PreTokenizer:
         return pre_tokenizers.Sequence([_stage(kind, argument) for kind, argument in self.stages])
@@ -93,12 +108,14 @@ def _split(*expressions: str) -> tuple[Stage, ...]:
     return (*(("split", expression) for expression in expressions), ("bytes", "plain"))
 
 
-_gpt2 = PreTokenizer((("bytes", "gpt2"),))
-_digits_gpt2 = PreTokenizer((("digits", "one"), ("bytes", "gpt2")))
-_llama3 = PreTokenizer(_split(_CL100K), whole_words=True)
-_cl100k = PreTokenizer(_split(_CL100K))
-_qwen2 = PreTokenizer(_split(_QWEN2), nfc=True)
-_deepseek_v3 = PreTokenizer(_split(r"\p{N}{1,3}", "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", _DEEPSEEK_V3_WORDS))
+_gpt2 = PreTokenizer((("bytes", "gpt2"),), quick=_QUICK_GPT2)
+_digits_gpt2 = PreTokenizer((("digits", "one"), ("bytes", "gpt2")), quick=_QUICK_DIGITS_GPT2)
+_llama3 = PreTokenizer(_split(_CL100K), whole_words=True, quick=_QUICK_CL100K)
+_cl100k = PreTokenizer(_split(_CL100K), quick=_QUICK_CL100K)
+_qwen2 = PreTokenizer(_split(_QWEN2), nfc=True, quick=_QUICK_QWEN2)
+_deepseek_v3 = PreTokenizer(
+    _split(r"\p{N}{1,3}", "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", _DEEPSEEK_V3_WORDS), quick=_QUICK_DEEPSEEK_V3
+)
 _o200k = PreTokenizer(_split(_O200K))
 _bloom = PreTokenizer(_split(_BLOOM))
 
@@ -130,8 +147,8 @@ TABLE: dict[str, PreTokenizer] = {
     "qwen2": _qwen2,
     "deepseek-r1-qwen": _qwen2,
     "megrez": _qwen2,
-    "stablelm2": PreTokenizer(_split(_QWEN2)),
-    "solar-open": PreTokenizer(_split(_QWEN2)),
+    "stablelm2": PreTokenizer(_split(_QWEN2), quick=_QUICK_QWEN2),
+    "solar-open": PreTokenizer(_split(_QWEN2), quick=_QUICK_QWEN2),
     "qwen35": PreTokenizer(_split(_QWEN35)),
     "deepseek-llm": PreTokenizer(
         (

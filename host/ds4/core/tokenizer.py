@@ -31,6 +31,7 @@ from ds4.core.output.utf8 import Utf8Stream
 from ds4.core.pretokenizers import TABLE
 from ds4.core.tapes.stops import OracleUtf8Stream
 from ds4.core.vocabulary import Kind, Vocabulary
+from ds4.core.words import Words
 from ds4.errors import TokenizerError
 
 
@@ -114,6 +115,8 @@ class Tokenizer:
         plain = [vocabulary.tokens[i] for i in unusual if vocabulary.plain_added(i)]
         if plain:
             self._core.add_tokens([tokenizers.AddedToken(text, normalized=False) for text in plain])
+        quick = "" if self._spm or plain else TABLE[vocabulary.pre].quick
+        self._words = Words(quick, self._merge) if quick else None
         self._runs = _RunCache(limit=4 << 20)
 
     @classmethod
@@ -155,8 +158,7 @@ class Tokenizer:
         prefix = " " if self.vocabulary.space_prefix else ""
         for text in texts:
             _check_unicode(text)
-        encodings = self._core.encode_batch_fast([prefix + t if t else t for t in texts], add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        return [list(ids) for ids in self._merge([prefix + t if t else t for t in texts])]
 
     def with_bos(self, ids: list[int]) -> list[int]:
         """The ids with BOS in front where the model wants one and they do not start with it."""
@@ -200,12 +202,21 @@ class Tokenizer:
         found: list[Sequence[int] | None] = [self._runs.get(text) for text in texts]
         missing = [text for text, ids in zip(texts, found, strict=True) if ids is None]
         if missing:
-            fresh = iter(self._core.encode_batch_fast(missing, add_special_tokens=False))
+            fresh = iter(self._merge(missing) if self._words is None else self._words.encode(missing))
             for index, ids in enumerate(found):
                 if ids is None:
-                    found[index] = new = next(fresh).ids
+                    found[index] = new = next(fresh)
                     self._runs.put(texts[index], new)
         return [ids for ids in found if ids is not None]
+
+    def _merge(self, texts: list[str]) -> list[Sequence[int]]:
+        """Ids of each text, by `tokenizers`. TokenizerError where its regular expressions give up."""
+        try:
+            return [encoding.ids for encoding in self._core.encode_batch_fast(texts, add_special_tokens=False)]
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # Rust's, which is no Exception
+                raise
+            raise TokenizerError("too long a run of characters of one kind", subject="text") from None
 
     # ---- decoding
 
