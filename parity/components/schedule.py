@@ -155,10 +155,10 @@ def soak(rng: random.Random) -> bytes:
 
 
 def _turns() -> tuple[Callable[[], object], bytes]:
-    """Four requests of 300 tokens on four banks: two chunks of prompts each, then 24 steps in which all decode."""
+    """Four requests of 300 prompt tokens on four banks, in chunks; then steps in which all decode, up to 100 tokens."""
     limits = QueueLimits(256, 1 << 30, 600_000_000_000)
     prompts = [[(i * 31 + k) % 9973 for i in range(300)] for k in range(4)]
-    seqs = [Op("seq", (24, 1, 0, 1, 0, 1000, 1, 2, *prompt)) for prompt in prompts]
+    seqs = [Op("seq", (100, 1, 0, 1, 0, 1000, 1, 2, *prompt)) for prompt in prompts]
     plain_run = Player.of(ScheduleInput(4, 512, limits))
     ops = [*seqs, Op("arrive", (0,))]
     for op in ops:
@@ -180,7 +180,7 @@ def _turns() -> tuple[Callable[[], object], bytes]:
 
     def turns() -> int:
         scheduler = Scheduler(4, 512, limits)
-        scheduler.arrive([Timeline(i, p, 24, frozenset({2}), nbytes=1000) for i, p in enumerate(prompts)], 0)
+        scheduler.arrive([Timeline(i, p, 100, frozenset({2}), nbytes=1000) for i, p in enumerate(prompts)], 0)
         for _, elapsed, rows in outcomes:
             scheduler.plan(1)
             scheduler.plan(1)

@@ -16,8 +16,11 @@ the token that ended the answer, which the conversation's next turn repeats. Pla
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, repeat
 from typing import NamedTuple
 
 from ds4.errors import Ds4Error
@@ -41,6 +44,11 @@ class Row(NamedTuple):
     output: bool = False
     logits: bool = False
     top: int = 0
+
+
+# Prompts are long and steps many: rows are made without Row's own constructor, which would take most of a plan's time.
+_row: Callable[[tuple[int, ...]], Row] = partial(tuple.__new__, Row)
+_SILENT = tuple(map(repeat, Row(0, 0, 0)[3:]))
 
 
 class Drawn(NamedTuple):
@@ -101,14 +109,18 @@ class Scheduler:
         step = Step()
         if not self._admit(step):
             return None
+        reading = []
         for sequence in self.active:
             if sequence.prefilled:
                 self._decode(step, sequence)
+            else:
+                reading.append(sequence)
         step.decoding = len(step.rows)
-        budget = self.pace.chunk(step.decoding, self.max_rows - step.decoding)
-        for sequence in self.active:
-            if len(step.rows) - step.decoding < budget and not sequence.prefilled:
-                self._prefill(step, sequence, budget - (len(step.rows) - step.decoding))
+        if reading:
+            budget = self.pace.chunk(step.decoding, self.max_rows - step.decoding)
+            for sequence in reading:
+                if step.prompt_rows < budget:
+                    self._prefill(step, sequence, budget - step.prompt_rows)
         if not step.rows:
             return None
         for bank, _ in step.spans:
@@ -139,17 +151,14 @@ class Scheduler:
         return True
 
     def _decode(self, step: Step, sequence: Sequence) -> None:
-        bank, fed = sequence.bank, sequence.asked - 1
+        asked, bank = sequence.asked, sequence.bank
         assert bank is not None
-        if sequence.asked == sequence.max_tokens:
+        if asked == sequence.max_tokens:
             return  # the last one is in flight: known ahead, so nothing is submitted past it
-        if fed < len(sequence.drawn):
-            token, source = sequence.drawn[fed], -1
+        if asked <= len(sequence.drawn):
+            self._row(step, sequence, bank, sequence.drawn[asked - 1], -1)
         elif sequence.chain:
-            token, source = UNKNOWN, sequence.last_row
-        else:
-            return
-        self._row(step, sequence, bank, token, source)
+            self._row(step, sequence, bank, UNKNOWN, sequence.last_row)
 
     def _prefill(self, step: Step, sequence: Sequence, budget: int) -> None:
         bank, prompt = sequence.bank, sequence.prompt
@@ -158,19 +167,21 @@ class Scheduler:
         end = min(start + budget, len(prompt))
         step.spans.append((bank, start))
         last = len(prompt) - 1
-        step.rows += [Row(bank.index, p, prompt[p]) for p in range(start, min(end, last))]
-        bank.tokens += prompt[start : min(end, last)]
+        silent = prompt[start : min(end, last)]
+        step.rows += map(_row, zip(repeat(bank.index), count(start), silent, *_SILENT, strict=False))
+        bank.tokens += silent
         if end > last:
             self._row(step, sequence, bank, prompt[last], -1, opened=True)
 
     def _row(self, step: Step, sequence: Sequence, bank: Bank, token: int, source: int, opened: bool = False) -> None:
         """A row that draws the sequence's next token."""
+        position, row = len(bank.tokens), len(step.rows)
         if not opened:
-            step.spans.append((bank, len(bank.tokens)))
-        sequence.last_row = len(step.rows)
+            step.spans.append((bank, position))
+        sequence.last_row = row
         sequence.asked += 1
-        step.outputs.append((sequence.last_row, sequence))
-        step.rows.append(Row(bank.index, len(bank.tokens), token, source, True, False, sequence.top))
+        step.outputs.append((row, sequence))
+        step.rows.append(_row((bank.index, position, token, source, True, False, sequence.top)))
         bank.tokens.append(token)
 
     def complete(self, tokens: Seq[int], elapsed_ns: int, now: float) -> list[Drawn]:
@@ -181,15 +192,17 @@ class Scheduler:
             used.open -= 1
         drawn = []
         for row, sequence in step.outputs:
-            bank, token = sequence.bank, tokens[row]
+            bank = sequence.bank
             if sequence.finish is not None or bank is None:
                 continue
-            sequence.drawn.append(token)
-            if len(bank.tokens) > (position := len(sequence.prompt) + len(sequence.drawn) - 1):
+            token, told = tokens[row], sequence.drawn
+            position = len(sequence.prompt) + len(told)
+            told.append(token)
+            if len(bank.tokens) > position:
                 bank.tokens[position] = token  # the chained row in flight has this token
             if token in sequence.stop_ids:
                 self.finish(sequence, "stop")
-            elif len(sequence.drawn) == sequence.max_tokens:
+            elif len(told) == sequence.max_tokens:
                 self.finish(sequence, "length")
             drawn.append(Drawn(sequence, token, row))
         return drawn
