@@ -128,9 +128,7 @@ def decode_python(buffer: Buffer, *, family: str | None = None, ctx: int = 0) ->
     if magic != MAGIC:
         raise PayloadError("not a session payload", code="payload_magic", subject="magic", expected=MAGIC, found=magic)
     if version not in VERSIONS:
-        raise PayloadError(
-            "unknown version", code="payload_version", subject="version", expected="1..3", found=version
-        )
+        raise PayloadError("unknown version", code="payload_version", subject="version", expected="1..3", found=version)
     layout = _BY_TAG.get(mark, DEEPSEEK)
     if family is not None and family != layout.family:
         raise PayloadError(
@@ -157,8 +155,9 @@ def encode_python(shape: Shape, tokens: Sequence[int]) -> bytes:
     for name in SHAPE_FIELDS:
         if not 0 <= getattr(shape, name) <= U32_MAX:
             raise _range(name, getattr(shape, name))
-    if tokens and not (min(tokens) >= 0 and max(tokens) <= U32_MAX):
-        raise _range("ids", max(tokens))
+    for token in (min(tokens), max(tokens)) if tokens else ():
+        if not 0 <= token <= U32_MAX:
+            raise _range("ids", token)
     layout, window, count = shape.layout, shape.raw_window, len(tokens)
     if (window in _BY_TAG) if layout is DEEPSEEK else window:
         raise PayloadError(
