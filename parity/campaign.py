@@ -14,7 +14,7 @@ from parity import deviations, evidence, soak, speed
 from parity.component import Component
 from parity.digest import digest
 from parity.evidence import Evidence, Fuzz, Goldens, Soak
-from parity.fuzz import CHUNK, fuzz
+from parity.fuzz import STEP, fuzz
 from parity.gate import CAMPAIGN_EXAMPLES, is_campaign
 from parity.registry import components as registered
 from parity.runner import Disagreement, check_goldens, golden_files
@@ -111,7 +111,7 @@ def run(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None]) -> 
 
 def _chunks(examples: int, seed: int) -> list[tuple[int, int]]:
     """(examples, seed of the first) of each part, so that no two parts share a seed."""
-    size = 4 * CHUNK
+    size = 4 * STEP
     count = -(-examples // size)
     return [(min(size, examples - i * size), seed + 1000 * i) for i in range(count)]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 Run = Callable[[bytes], bytes]
@@ -20,6 +21,20 @@ AXES: tuple[Axis, ...] = ("numerical", "token", "kv", "wire", "performance")
 
 Input = bytes | tuple[str, bytes]
 """A tape, or (name of its setup, tape)."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Inputs out of bytes: `make` decodes least..most random bytes (parity.choices) into a well-formed tape."""
+
+    make: Callable[[bytes], Input]
+    least: int
+    most: int
+
+    @property
+    def strategy(self) -> SearchStrategy[Input]:
+        """The same for hypothesis, which shrinks fewer and smaller bytes to fewer and simpler events."""
+        return st.binary(min_size=self.least, max_size=self.most).map(self.make)
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class Component:
     about: str
     axes: tuple[Axis, ...]
     replacement: Callable[[str], Run]
-    inputs: SearchStrategy[Any]
+    inputs: Generated
     soak: Callable[[random.Random], Input]
     speed: Speed
     sources: tuple[str, ...]

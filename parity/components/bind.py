@@ -9,10 +9,9 @@ from typing import Any
 from ds4.core import catalog, inventory
 from ds4.core.bind import make
 from ds4.core.tapes.bind import answer, read_input, write_input, write_output
-from hypothesis import strategies as st
 
 from parity import inventories
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 from parity.inventories import Shape, draft
 
 
@@ -65,7 +64,7 @@ COMPONENT = Component(
     about="metadata and tensor inventory to the engine's parameters and slots, or to why a model cannot be served",
     axes=("numerical", "performance"),
     replacement=plain(run),
-    inputs=st.binary(min_size=40, max_size=40).map(inventories.tape),
+    inputs=Generated(inventories.tape, least=40, most=40),
     soak=soak,
     speed=Speed(_published),
     sources=(

@@ -11,10 +11,9 @@ from ds4.dist.chain import START
 from ds4.dist.messages import Hop, Return, Work
 from ds4.dist.tapes import by_tape
 from ds4.sys.tape import line
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 from parity.damage import NUMBERS, WIDE, damaged
 
 WORDS = (b"", b"a", b"flash", b"10.0.0.7", b"\0", b"\xff", b"no such layer", b"%- x")
@@ -232,7 +231,7 @@ COMPONENT = Component(
     about="the messages of the distributed wire, the hash that chains tokens, and activations in 32, 16 or 8 bits",
     axes=("wire", "numerical", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=32, max_size=128).map(tape),
+    inputs=Generated(tape, least=32, most=128),
     soak=soak,
     speed=Speed(_piece),
     sources=(

@@ -11,10 +11,9 @@ from typing import Any
 from ds4.core import catalog
 from ds4.core.tapes.gguf import Question, answer, read_input, write_output
 from ds4.sys.tape import escape
-from hypothesis import strategies as st
 
 from parity import model_files
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 from parity.model_files import F32, I32, STRING, U32, Draft
 from parity.vocabularies import fetched
 
@@ -81,7 +80,7 @@ COMPONENT = Component(
     about="GGUF files, or a set of shards, to metadata and tensor inventory, or to the first fault",
     axes=("wire", "numerical", "performance"),
     replacement=plain(run),
-    inputs=st.binary(min_size=48, max_size=48).map(model_files.tape),
+    inputs=Generated(model_files.tape, least=48, most=48),
     soak=soak,
     speed=Speed(_published),
     sources=(

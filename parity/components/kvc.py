@@ -11,10 +11,9 @@ from ds4.kv import record
 from ds4.kv.extensions import Extensions, Tool
 from ds4.kv.record import Header, Record
 from ds4.kv.tapes import Encode, by_tape, write_input
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 from parity.damage import NUMBERS, WIDE, damaged
 
 WORDS = (b"", b"a", b"Hi %\n", b"\0", b"call_1", b"\xff\xfe", b"<tool a=1>", b"caf\xc3\xa9 ")
@@ -168,7 +167,7 @@ COMPONENT = Component(
     about="the record that keeps a session on disk: header, text, payload, title, tool map, identity",
     axes=("kv", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=32, max_size=96).map(tape),
+    inputs=Generated(tape, least=32, most=96),
     soak=soak,
     speed=Speed(_restore),
     sources=(

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from ds4.core.ledger import SessionLedger, SyncPlan
 from ds4.core.tapes.ledger import LARGEST, LedgerInput, Op, by_tape, step, write_input
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 NUMBERS = (0, 1, 2, 3, -1, 7, 100, LARGEST, LARGEST + 1, -(1 << 63), (1 << 63) - 1)
 
@@ -99,7 +98,7 @@ COMPONENT = Component(
     about="which tokens a bank holds, and how much of it a prompt keeps",
     axes=("token", "kv", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=16, max_size=120).map(tape),
+    inputs=Generated(tape, least=16, most=120),
     soak=soak,
     speed=Speed(_turn),
     sources=(

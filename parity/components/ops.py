@@ -7,7 +7,6 @@ import random
 import struct
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ds4.errors import EngineError
@@ -15,10 +14,9 @@ from ds4.sys import ops, tape
 from ds4.sys.descriptors import GgmlType, Numeric, RopeKind, RopeScaling
 from ds4.sys.ops import How
 from ds4.sys.probe import matmul_probe, quantize, type_block
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 KERNELS = ("portable", "avx2", "avx512", "neon")
 FloatArray = np.ndarray
@@ -349,7 +347,7 @@ COMPONENT = Component(
     about="embedding, addition, RMSNorm, matrix product, SwiGLU, rotary embedding and attention of the engine in float mode",
     axes=("numerical", "kv", "performance"),
     replacement=plain(engine),
-    inputs=st.binary(min_size=36, max_size=48).map(make),
+    inputs=Generated(make, least=36, most=48),
     equal=equal,
     soak=soak,
     speed=Speed(_product, ratio=1.0),

@@ -10,10 +10,9 @@ from ds4.core import payload
 from ds4.core.payload import DEEPSEEK, FAMILIES, LAYOUTS, Shape
 from ds4.core.tapes.payload import Encode, by_tape, write_input
 from ds4.sys.tape import line
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 from parity.damage import NUMBERS, WIDE, damaged
 
 NAMES = tuple(LAYOUTS)
@@ -90,7 +89,7 @@ COMPONENT = Component(
     about="the host's part of a session payload: 13 integers, token ids, and where the native tail lies",
     axes=("kv", "token", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=24, max_size=64).map(tape),
+    inputs=Generated(tape, least=24, most=64),
     soak=soak,
     speed=Speed(_restore),
     sources=(

@@ -11,10 +11,9 @@ from ds4.errors import EngineError
 from ds4.sys import tape
 from ds4.sys.descriptors import GgmlType
 from ds4.sys.probe import dequantize, quantize, type_block
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 _NAME = re.compile(rb"[0-9A-Za-z_]{1,16}")
 _HEX_IN_A_LINE = 32
@@ -151,7 +150,7 @@ COMPONENT = Component(
     about="blocks of the quantised formats to numbers, and the blocks that the engine writes itself, bit for bit",
     axes=("numerical", "performance"),
     replacement=plain(engine),
-    inputs=st.binary(min_size=28, max_size=40).map(make),
+    inputs=Generated(make, least=28, most=40),
     soak=soak,
     speed=Speed(_tensor, ratio=1.0),
     sources=(

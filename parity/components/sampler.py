@@ -14,10 +14,9 @@ from ds4.errors import EngineError
 from ds4.sys import ops, tape
 from ds4.sys.descriptors import MAX_TOP, SamplerDesc
 from ds4.sys.probe import sample_logits
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 _F32, _F64 = re.compile(rb"[0-9a-f]{8}"), re.compile(rb"[0-9a-f]{16}")
 _LOGPROB = 2.0**-22
@@ -289,7 +288,7 @@ COMPONENT = Component(
     about="one row of logits to a token, given the uniform: bias, mask, penalties, filters, draw; and log-probabilities",
     axes=("numerical", "token", "performance"),
     replacement=plain(engine),
-    inputs=st.binary(min_size=40, max_size=56).map(make),
+    inputs=Generated(make, least=40, most=56),
     equal=equal,
     soak=soak,
     speed=Speed(_draw, ratio=1.0),

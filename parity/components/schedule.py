@@ -21,10 +21,9 @@ from ds4.server.schedule.tapes import (
     by_tape,
     write_input,
 )
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 # Three conversations' tokens: prompts are beginnings of them, so that banks have much, little or nothing to share.
 TALK = tuple(tuple((i * step + i // 9) % 6 for i in range(400)) for step in (1, 2, 5))
@@ -201,7 +200,7 @@ COMPONENT = Component(
     about="arrivals, hang-ups, step times and drawn tokens to admissions, placements, rows and finishes",
     axes=("token", "kv", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=60, max_size=260).map(tape),
+    inputs=Generated(tape, least=60, most=260),
     soak=soak,
     speed=Speed(_turns),
     sources=(

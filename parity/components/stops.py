@@ -9,10 +9,9 @@ from collections.abc import Callable
 from ds4.core.output.stops import StopMatcher
 from ds4.core.output.utf8 import Utf8Stream
 from ds4.core.tapes.stops import StopsInput, by_tape, write_input
-from hypothesis import strategies as st
 
 from parity.choices import Choices
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 ALPHABETS = (
     ("a", "b"),
@@ -90,7 +89,7 @@ COMPONENT = Component(
     about="bytes of an answer in any pieces to the text that may be shown: UTF-8 and stop strings held back",
     axes=("token", "wire", "performance"),
     replacement=plain(by_tape),
-    inputs=st.binary(min_size=24, max_size=160).map(tape),
+    inputs=Generated(tape, least=24, most=160),
     soak=soak,
     speed=Speed(_answer),
     sources=(

@@ -11,9 +11,8 @@ from ds4.core.tapes import template as tapes
 from ds4.core.tapes.template import Field, Render
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
-from hypothesis import strategies as st
 
-from parity.component import Component, Speed, plain
+from parity.component import Component, Generated, Speed, plain
 
 _WORDS = (
     *("<|im_start|>", "<|im_end|>", "<|im_start|>system\n", "<|im_end|>\n<|im_start|>assistant\n"),
@@ -112,7 +111,7 @@ COMPONENT = Component(
     about="ChatML as SmolLM2 renders it, with the template's special tokens told from typed ones",
     axes=("token", "performance"),
     replacement=plain(replacement),
-    inputs=st.binary(min_size=8, max_size=96).map(made),
+    inputs=Generated(made, least=8, most=96),
     soak=_soak,
     speed=Speed(_prepare),
     sources=(
