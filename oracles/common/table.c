@@ -1,6 +1,7 @@
 /* table.c - the oracles that there are. A new one joins by a line in each list. */
 #include "oracles/common/oracle.h"
 
+extern const oracle_kind oracle_bind;
 extern const oracle_kind oracle_frames;
 extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
@@ -15,6 +16,7 @@ extern const oracle_kind oracle_template;
 extern const oracle_kind oracle_tokenizer;
 
 const oracle_kind *const oracle_kinds[] = {
+    &oracle_bind,
     &oracle_frames,
     &oracle_kvc,
     &oracle_gguf,
