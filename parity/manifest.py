@@ -53,7 +53,11 @@ class Entry:
 def load(text: str) -> list[Entry]:
     """The entries. ManifestError for an entry that lacks something."""
     entries = []
-    for raw in tomllib.loads(text).get("golden", []):
+    try:
+        listed = tomllib.loads(text).get("golden", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ManifestError(f"is no TOML: {error}", subject=NAME) from None
+    for raw in listed:
         try:
             entry = Entry(
                 raw["folder"], raw["source"], raw["command"], raw["frozen"], tuple(raw["used_by"]), dict(raw["files"])

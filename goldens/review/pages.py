@@ -111,15 +111,19 @@ def _render(template: str, context: Context, **values: Any) -> str:
     def page(view: View, component: str = "") -> str:
         return f"{view.pending.id}.html" if static else f"/p/{view.pending.id}{query(component)}"
 
-    return _templates().get_template(template).render(
-        context=context,
-        static=static,
-        home=home,
-        page=page,
-        css=_inline("review.css") if static else "",
-        js=_inline("review.js") if static else "",
-        policy=_policy() if static else "",
-        **values,
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            context=context,
+            static=static,
+            home=home,
+            page=page,
+            css=_inline("review.css") if static else "",
+            js=_inline("review.js") if static else "",
+            policy=_policy() if static else "",
+            **values,
+        )
     )
 
 
@@ -149,7 +153,8 @@ def _policy() -> str:
         digest = base64.b64encode(hashlib.sha256(_inline(name).encode("utf-8")).digest()).decode("ascii")
         return f"'sha256-{digest}'"
 
-    return f"default-src 'none'; style-src {source('review.css')}; script-src {source('review.js')}; base-uri 'none'"
+    parts = ["default-src 'none'", f"style-src {source('review.css')}", f"script-src {source('review.js')}"]
+    return "; ".join([*parts, "img-src data:", "base-uri 'none'"])
 
 
 def readable_bytes(size: int) -> str:

@@ -194,10 +194,9 @@ def _size(rows: Sequence[Row]) -> int:
     for row in rows:
         if row.kind == "same":
             continue
-        for side in (row.old, row.new):
-            if side is not None:
-                texts = [span.text for span in side.spans if span.marked] or [span.text for span in side.spans]
-                size += sum(len(text.encode("utf-8", "replace")) for text in texts)
+        spans = [span for side in (row.old, row.new) if side is not None for span in side.spans]
+        counted = [span for span in spans if span.marked] or spans
+        size += sum(len(span.text.encode("utf-8", "replace")) for span in counted)
     return size
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from parity import pending
-from parity.pending import PendingError
 
 from goldens.tests.checkout import EXPECTED, FOUND, INPUT, LOGITS, leave, make, the_one
+from parity import pending
+from parity.pending import PendingError
 
 
 @pytest.fixture

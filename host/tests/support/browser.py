@@ -159,8 +159,10 @@ class Page:
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def scheme(self, scheme: str) -> None:
-        """light or dark, as the system would have it."""
-        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        """light or dark, as the system would have it; nothing moves, so that what is seen is what stays."""
+        wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        self._call("Emulation.setEmulatedMedia", features=features)
 
     def go(self, url: str) -> None:
         self._call("Page.navigate", url=url)
