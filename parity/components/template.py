@@ -12,6 +12,7 @@ from ds4.core.tapes.template import Field, Render
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 
+from parity.choices import Choices
 from parity.component import Component, Generated, Speed, plain
 
 _WORDS = (
@@ -29,35 +30,21 @@ _WORDS = (
 _ROLES = ("user", "assistant", "system", "tool", "", "sys", "<|im_start|>", "<|im_end|>", "start", "\ufdd00\ufdd1")
 
 
-class _Bytes:
-    """Bytes as choices; zeros when they are used up."""
-
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def take(self) -> int:
-        at = self._at
-        self._at = at + 1
-        return self._data[at] if at < len(self._data) else 0
-
-
-def _text(choose: _Bytes) -> str:
+def _text(choose: Choices) -> str:
     parts: list[str] = []
-    for _ in range(choose.take() % 6):
-        how = choose.take()
+    for _ in range(choose.below(6)):
+        how = choose.below(256)
         if how < 200:
-            parts.append(_WORDS[choose.take() % len(_WORDS)])
+            parts.append(choose.of(_WORDS))
         elif how < 210:
-            parts.append(_WORDS[choose.take() % len(_WORDS)] * (choose.take() % 30))
+            parts.append(choose.of(_WORDS) * (choose.below(30)))
         else:
-            parts.append(chr(((how - 210) * 0x6000 + (choose.take() << 8 | choose.take())) % 0x110000))
+            parts.append(chr(((how - 210) * 0x6000 + choose.below(65536)) % 0x110000))
     return "".join(parts)
 
 
-def _field(choose: _Bytes, role: bool) -> Field:
-    how = choose.take()
+def _field(choose: Choices, role: bool) -> Field:
+    how = choose.below(256)
     if how == 255:
         return None
     if role and how < 200:
@@ -65,23 +52,23 @@ def _field(choose: _Bytes, role: bool) -> Field:
     return _text(choose)
 
 
-def _request(choose: _Bytes) -> Render:
-    how = choose.take()
-    messages = tuple([(_field(choose, True), _field(choose, False)) for _ in range(choose.take() % 6)])
+def _request(choose: Choices) -> Render:
+    how = choose.below(256)
+    messages = tuple([(_field(choose, True), _field(choose, False)) for _ in range(choose.below(6))])
     limit = 1 << 24
     if how >= 160:  # near what the prompt has
         size = 22 * (how % 2) + sum(24 + len(role or "") + len(content or "") for role, content in messages)
-        limit = max(0, size + 98 * (how % 3) + choose.take() - 128 if how < 220 else choose.take())
+        limit = max(0, size + 98 * (how % 3) + choose.below(256) - 128 if how < 220 else choose.below(256))
     return Render(bool(how % 2), limit, messages)
 
 
 def made(seed: bytes) -> bytes:
     """The input that a seed stands for."""
-    return tapes.write_input(_request(_Bytes(seed)))
+    return tapes.write_input(_request(Choices(seed)))
 
 
 def _soak(rng: random.Random) -> bytes:
-    messages = [(_ROLES[rng.randrange(4)], _text(_Bytes(rng.randbytes(40))) * rng.randrange(200)) for _ in range(40)]
+    messages = [(_ROLES[rng.randrange(4)], _text(Choices(rng.randbytes(40))) * rng.randrange(200)) for _ in range(40)]
     return tapes.write_input(Render(rng.random() < 0.5, 1 << 24, tuple(messages)))
 
 

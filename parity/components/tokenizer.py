@@ -12,6 +12,7 @@ from ds4.core.tapes.tokenizer import Bos, Decode, Encode, Request, Stream
 from ds4.core.tokenizer import Segment
 
 from parity import vocabularies
+from parity.choices import Choices
 from parity.component import Component, Generated, Input, Run, Speed
 from parity.vocabularies import SETUPS, STAND_INS
 
@@ -42,42 +43,22 @@ _PLANES = (0x0, 0x100, 0x600, 0x1000, 0x2000, 0x3000, 0x4E00, 0xA000, 0xAC00, 0x
 _OUTSIDE = (-1, -(1 << 63), (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
 
-class _Bytes:
-    """Bytes as choices; zeros when they are used up."""
-
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def left(self) -> bool:
-        return self._at < len(self._data)
-
-    def take(self) -> int:
-        at = self._at
-        self._at = at + 1
-        return self._data[at] if at < len(self._data) else 0
-
-    def wide(self) -> int:
-        return self.take() << 8 | self.take()
-
-
-def _text(choose: _Bytes, longest: int) -> str:
+def _text(choose: Choices, longest: int) -> str:
     parts: list[str] = []
-    for _ in range(choose.take() % longest + 1):
-        how = choose.take()
+    for _ in range(choose.below(longest) + 1):
+        how = choose.below(256)
         if how < 150:
-            parts.append(_TEXTS[choose.take() % len(_TEXTS)])
+            parts.append(choose.of(_TEXTS))
         elif how < 165:
-            parts.append(_TEXTS[choose.take() % len(_TEXTS)] * (choose.take() % 40))
+            parts.append(choose.of(_TEXTS) * (choose.below(40)))
         elif how < 205:
-            parts.append(chr(choose.take() % 128))
+            parts.append(chr(choose.below(128)))
         elif how < 254:
-            code = _PLANES[how % len(_PLANES)] + choose.wide() % 0x2000
+            code = _PLANES[how % len(_PLANES)] + choose.below(65536) % 0x2000
             parts.append("x" if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code))
         elif how == 254:
-            parts.append("\ud800" if choose.take() < 16 else "\ud7ff")
-        if not choose.left():
+            parts.append("\ud800" if choose.below(256) < 16 else "\ud7ff")
+        if not choose.left:
             break
     return "".join(parts)
 
@@ -96,33 +77,33 @@ def _markup(setup: str) -> list[int]:
     return sorted(vocabularies.tokenizer(setup).special_tokens.values())
 
 
-def _ids(choose: _Bytes, setup: str) -> tuple[int, ...]:
+def _ids(choose: Choices, setup: str) -> tuple[int, ...]:
     singles, markup, count = _bytes_of(setup), _markup(setup), len(vocabularies.vocabulary(setup).tokens)
     ids: list[int] = []
-    for _ in range(choose.take() % 24):
-        how = choose.take()
+    for _ in range(choose.below(24)):
+        how = choose.below(256)
         if how < 130:
-            ids.append(singles[choose.take() % len(singles)])
+            ids.append(choose.of(singles))
         elif how < 180:
-            ids += vocabularies.tokenizer(setup).encode(_TEXTS[choose.take() % len(_TEXTS)])
+            ids += vocabularies.tokenizer(setup).encode(choose.of(_TEXTS))
         elif how < 215:
-            ids.append((choose.wide() << 8 | how) % count)
+            ids.append((choose.below(65536) << 8 | how) % count)
         elif how < 235:
-            ids.append(count - 1 - choose.take() % min(40, count))
+            ids.append(count - 1 - choose.below(256) % min(40, count))
         elif how < 253:
-            ids.append(markup[choose.take() % len(markup)])
+            ids.append(choose.of(markup))
         else:
-            at = choose.take() % (len(_OUTSIDE) * 8)
+            at = choose.below(256) % (len(_OUTSIDE) * 8)
             ids.append(_OUTSIDE[at] if at < len(_OUTSIDE) else count if at == len(_OUTSIDE) else at % count)
     return tuple(ids)
 
 
-def _request(choose: _Bytes, setup: str) -> Request:
-    verb = choose.take()
+def _request(choose: Choices, setup: str) -> Request:
+    verb = choose.below(256)
     if verb < 60:
         return Encode((Segment(_text(choose, 12), bool(verb % 2)),))
     if verb < 150:
-        segments = [Segment(_text(choose, 6), bool(choose.take() % 2)) for _ in range(verb % 5)]
+        segments = [Segment(_text(choose, 6), bool(choose.below(2))) for _ in range(verb % 5)]
         return Encode(tuple(segments))
     if verb < 200:
         return Stream(bool(verb % 2), _ids(choose, setup))
@@ -137,14 +118,14 @@ def _setup(choice: int) -> str:
 
 def made(seed: bytes) -> tuple[str, bytes]:
     """The input that a seed stands for."""
-    choose = _Bytes(seed)
-    setup = _setup(choose.take())
+    choose = Choices(seed)
+    setup = _setup(choose.below(256))
     return setup, tapes.write_input(_request(choose, setup))
 
 
 def _soak(rng: random.Random) -> Input:
     setup = _setup(rng.randrange(256))
-    text = "".join(_text(_Bytes(rng.randbytes(400)), 255) for _ in range(rng.randrange(1, 60)))
+    text = "".join(_text(Choices(rng.randbytes(400)), 255) for _ in range(rng.randrange(1, 60)))
     text = text.encode("utf-8", "replace").decode()
     if rng.random() < 0.2:
         text += rng.choice(_TEXTS) * rng.randrange(20_000)
@@ -201,6 +182,7 @@ COMPONENT = Component(
         "host/ds4/core/tokenizer.py",
         "host/ds4/core/vocabulary.py",
         "host/ds4/core/pretokenizers.py",
+        "host/ds4/core/words.py",
         "host/ds4/core/alternatives.py",
         "host/ds4/core/output/utf8.py",
         "host/ds4/core/tapes/tokenizer.py",
