@@ -23,6 +23,8 @@ from pathlib import Path
 from ds4.errors import Ds4Error
 
 from parity import campaign, gate, promotion
+from parity.pending import clear as clear_pendings
+from parity.pending import new_cases
 from parity.pending import write as write_pending
 from parity.registry import chosen
 from parity.report import files
@@ -81,6 +83,7 @@ def _judge(arguments: Sequence[str]) -> int:
         files.write(args.report, findings)
         say(f"report: {args.report}/gate.html")
     for finding in findings:
+        clear_pendings(finding.component.name)
         for found in finding.differences:
             leave(found, finding.component.name)
     bad = {"red", "yellow"} if args.release else {"red"}
@@ -92,7 +95,7 @@ def leave(found: Disagreement, name: str) -> None:
     command = f"./dev gate {name} --full"
     path = write_pending(
         component=name,
-        golden=found.golden or f"{name}/regressions.jsonl",
+        golden=found.golden or new_cases(name),
         case=found.case or f"fuzz {hashlib.sha256(found.tape).hexdigest()[:12]}",
         setup=found.setup,
         kind="tape",

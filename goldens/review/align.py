@@ -147,7 +147,7 @@ def _block(
 
 
 def _bag(unit: Unit) -> Counter[str]:
-    return Counter(token for token in _TOKEN.findall(unit.raw[:4_000]) if not token.isspace())
+    return Counter(token for token in _TOKEN.findall(unit.shown[:4_000]) if not token.isspace())
 
 
 def _likeness(a: Unit, b: Unit, left: Counter[str], right: Counter[str]) -> float:

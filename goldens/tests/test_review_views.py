@@ -135,6 +135,12 @@ def test_json_that_is_laid_out_alike_and_is_not_the_same_bytes_is_told_apart() -
     assert row.old.spans != row.new.spans
 
 
+def test_rows_of_bytes_are_compared_byte_by_byte() -> None:
+    (row,) = align.rows(units.hexadecimal(bytes(range(16))), units.hexadecimal(bytes([9, *range(1, 16)])))
+    assert row.kind == "change" and row.old is not None
+    assert [span.text for span in row.old.spans if span.marked] == ["00"]
+
+
 def test_bytes_that_are_no_text_are_rows_of_hexadecimal() -> None:
     assert units.split("tape", b"\xff\xfe")[0].shown.startswith("ff fe")
 

@@ -7,7 +7,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-ROOMS = ["host/ds4", "parity"]
+ROOMS = ["host/ds4", "parity", "goldens/review"]
 LINTED = ["host", "parity", "tools", "goldens", "native", "bench", "oracles"]
 SITE = Path(os.path.abspath("../pypi/site"))
 
