@@ -229,7 +229,7 @@ def tape(data: bytes) -> bytes:
         shard = choices.of(made.shards)
         which = choices.below(3)
         edge = choices.of((32, 1, 0, 64, 100, shard[which] - 1, shard[which] + 1, shard[0] - 32, 2**31, 2**63 - 1))
-        shard[which] = max(edge, 0) if which < 2 else min(max(edge, 1), 2**31)
+        shard[which] = min(max(edge, 0), 2**63 - 1) if which < 2 else min(max(edge, 1), 2**31)
     return made.tape()
 
 
@@ -290,7 +290,7 @@ def _tensor_changed(made: Draft, choices: Choices) -> None:
         edge = (numbers[field_] + 1, numbers[field_] - 1, numbers[field_] + 32, 0, 32, 2**62, 2**63 - 1, 2**32 - 1)
         value = max(choices.of(edge), 0)
         changed = list(numbers)
-        changed[field_] = min(value, 2**32 - 1) if field_ == 0 else value
+        changed[field_] = min(value, 2**32 - 1 if field_ == 0 else 2**63 - 1)
         made.tensors[index] = (name, changed, dims)
     elif what == 6:
         made.tensors.insert(choices.below(len(made.tensors) + 1), _another(made, choices))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from ds4.core import catalog, inventory
 from ds4.core.bind import make
-from ds4.core.tapes.bind import answer, read_input, write_input, write_output
+from ds4.core.tapes.bind import answer, read_input, write_output
 
 from parity import inventories
 from parity.component import Component, Generated, Speed, plain
@@ -52,13 +50,6 @@ def _published() -> tuple[Callable[[], object], bytes]:
     return lambda: make(ready), tape
 
 
-def real(case: Mapping[str, Any]) -> bytes:
-    """The tape of a golden case about a real file, {"model": "smollm2"}."""
-    if case["model"] != "smollm2":
-        raise KeyError("model")
-    return write_input(inventory.load(catalog.embedded_path()))
-
-
 COMPONENT = Component(
     name="bind",
     about="metadata and tensor inventory to the engine's parameters and slots, or to why a model cannot be served",
@@ -79,5 +70,4 @@ COMPONENT = Component(
         "parity/inventories.py",
         "parity/choices.py",
     ),
-    resolve=real,
 )
