@@ -358,6 +358,7 @@ def faults() -> list[Case]:
         bad(f"work, {bits} bits", frame(3, work(bits=bits)), "bits", "activation_bits")
     bad("work, no tokens", frame(3, work([])), "tokens", "tokens")
     bad("work, no tokens but bytes", frame(3, work([], token_bytes=4)), "tokens", "tokens")
+    bad("work, a token fewer than bytes", frame(3, work(count=1)), "tokens", "tokens")
     bad("work, a token more than bytes", frame(3, work(count=3)), "tokens", "tokens")
     bad("work, token bytes overflow 32 bits", frame(3, work(count=2**30 + 2)), "tokens", "tokens")
     bad("work, more tokens than the body", frame(3, work(count=2**29, token_bytes=2**31)), "sizes", "body")
@@ -384,6 +385,8 @@ def faults() -> list[Case]:
     routed("hops without a route", b"", 1, "truncated")
     routed("more hops than bytes", hop() + back(), 2, "truncated")
     routed("2^32-1 hops", hop() + back(), 2**32 - 1, "truncated")
+    routed("a hop of an empty host and nothing else", hop(b""), 1, "truncated")
+    routed("two hops of empty hosts and nothing else", hop(b"") * 2, 2, "truncated")
     routed("half a hop", hop()[:21], 1, "truncated")
     routed("a host of no bytes", hop(b"") + back() + b"x", 1, "host")
     routed("a host of 1025 bytes", hop(b"h" * 1025) + back(), 1, "host")
@@ -432,6 +435,7 @@ def faults() -> list[Case]:
     bad("result, sizes before the payload", frame(4, result(b"abc", payload_bytes=2)), "sizes", "body")
 
     for number, verb in ((6, "begin"), (9, "load")):
+        bad(f"{verb}, a token fewer than bytes", frame(number, start(count=2)), "tokens", "tokens")
         bad(f"{verb}, a token more than bytes", frame(number, start(count=4)), "tokens", "tokens")
         bad(f"{verb}, token bytes overflow 32 bits", frame(number, start(count=2**30 + 3)), "tokens", "tokens")
         bad(f"{verb}, more tokens than the body", frame(number, start(count=5, token_bytes=20)), "sizes", "body")

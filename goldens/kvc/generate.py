@@ -327,24 +327,31 @@ def faults() -> list[Case]:
 
 
 def sizes() -> list[Case]:
-    """The published records: text, payload and, in the first, a map of one entry. cut: bytes left off at the end."""
+    """What is too large to store.
+
+    tools: [bytes of the id, bytes of the body, how many]. cut: bytes left off at the end, or added if negative.
+    """
     out: list[Case] = []
-    records = (
-        ("a record with a tool map", 1913, 25848936, [[37, 244]], 25851198),
-        ("a record saved within a prefill", 14617, 41941920, [], 41956589),
+
+    def case(name: str, text: int, payload: int, tools: list[list[int]], total: int, cut: int, expected: bytes) -> None:
+        count = sum(times for _, _, times in tools)
+        assert 52 + text + payload + 8 * bool(count) + sum((8 + a + b) * times for a, b, times in tools) == total
+        parts = {"text": text, "payload": payload, "tools": tools, "total": total, "cut": cut}
+        out.append({"case": name, "record": parts, "expected": expected.decode("ascii")})
+
+    # Published: text, payload and, in the first, a map of one entry.
+    one = ((b"i" * 37, b"b" * 244),)
+    sizes = (1913, 25848936, [[37, 244, 1]], 25851198)
+    case("a record with a tool map", *sizes, 0, read(b"t" * 1913, 25848936, calls=one))
+    case("a record with a tool map, without its last byte", *sizes, 1, error("truncated", "tool_map"))
+    sizes = (14617, 41941920, [], 41956589)
+    case("a record saved within a prefill", *sizes, 0, read(b"t" * 14617, 41941920))
+    case("a record saved within a prefill, without its last byte", *sizes, 1, error("truncated", "payload"))
+    # A map of 400000 is read to its end, where one byte too many is; one of 400001 is not read at all.
+    case(
+        "a tool map of the most entries, and a byte", 1, 1, [[1, 1, 400000]], 4000062, -1, error("trailing", "trailer")
     )
-    for name, text, payload, calls, total in records:
-        assert 52 + text + payload + (8 + sum(8 + a + b for a, b in calls) if calls else 0) == total
-        parts = {"text": text, "payload": payload, "tools": calls, "total": total}
-        body = tuple((b"i" * a, b"b" * b) for a, b in calls)
-        told = read(b"t" * text, payload, calls=body)
-        out.append({"case": name, "record": parts | {"cut": 0}, "expected": told.decode("ascii")})
-        missing = "tool_map" if calls else "payload"
-        out.append({
-            "case": f"{name}, without its last byte",
-            "record": parts | {"cut": 1},
-            "expected": error("truncated", missing).decode("ascii"),
-        })  # fmt: skip
+    case("a tool map of one entry more", 1, 1, [[1, 1, 400001]], 4000072, -1, error("tool_count", "tool_map"))
     return out
 
 

@@ -137,7 +137,7 @@ def _route(choices: Choices) -> tuple[int, bytes]:
     """(hops, bytes)."""
     hops = choices.below(3)
     if not hops:
-        return (0, b"") if choices.below(12) else (0, b"\0")
+        return (0, b"") if choices.below(12) else (choices.below(2), bytes(choices.of((1, 20, 40))))
     out = b""
     for _ in range(hops):
         host = _host(choices, 1)

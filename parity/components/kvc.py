@@ -131,35 +131,23 @@ def _restore() -> tuple[Callable[[], object], bytes]:
     return lambda: record.decode_python(raw).name, b"decode\n" + raw
 
 
-def published(case: Mapping[str, Any]) -> bytes:
-    """The tape of a golden case of a published size: {"record": {"text": bytes, "payload": bytes, "tools": [[id bytes,
-    body bytes]], "total": bytes, "cut": bytes}}. Its bytes are made, since they are too many to store."""
+def made(case: Mapping[str, Any]) -> bytes:
+    """The tape of a golden case that is too large to store: {"record": {"text": bytes, "payload": bytes, "tools": [[id
+    bytes, body bytes, how many]], "total": bytes of the file, "cut": bytes off its end, or on if negative}}."""
     given = case["record"]
-    tools = given["tools"]
+    tools, cut = given["tools"], given["cut"]
     head = struct.pack(
-        "<3sBBBBBIIIB3sQQQI",
-        b"KVC",
-        1,
-        4,
-        2,
-        1 if tools else 0,
-        0,
-        3,
-        1,
-        4096,
-        2,
-        b"\0\0\0",
-        1_700_000_000,
-        1_700_000_600,
-        given["payload"],
-        given["text"],
-    )
-    entries = [struct.pack("<II", a, b) + b"i" * a + b"b" * b for a, b in tools]
-    trailer = b"KTM\x01" + struct.pack("<I", len(tools)) + b"".join(entries) if tools else b""
-    raw = b"".join((b"decode\n", head, b"t" * given["text"], bytes(given["payload"]), trailer))
-    if len(raw) - len(b"decode\n") != given["total"]:
-        raise ValueError(f"a record of {len(raw)} bytes, published as {given['total']}")
-    return raw[: len(raw) - given["cut"]]
+        "<3sBBBBBIIIB3sQQQI", b"KVC", 1, 4, 2, 1 if tools else 0, 0, 3, 1, 4096, 2, b"\0\0\0", 1_700_000_000,
+        1_700_000_600, given["payload"], given["text"],
+    )  # fmt: skip
+    entries = [(struct.pack("<II", a, b) + b"i" * a + b"b" * b) * times for a, b, times in tools]
+    count = sum(times for _, _, times in tools)
+    trailer = b"KTM\x01" + struct.pack("<I", count) + b"".join(entries) if tools else b""
+    raw = b"".join((b"decode\n", head, b"t" * given["text"], bytes(given["payload"]), trailer, bytes(max(0, -cut))))
+    whole = len(raw) - len(b"decode\n") - max(0, -cut)
+    if whole != given["total"]:
+        raise ValueError(f"a record of {whole} bytes, not of {given['total']}")
+    return raw[: len(raw) - max(0, cut)]
 
 
 COMPONENT = Component(
@@ -180,5 +168,5 @@ COMPONENT = Component(
         "parity/damage.py",
         "goldens/kvc/**",
     ),
-    resolve=published,
+    resolve=made,
 )
