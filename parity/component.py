@@ -32,9 +32,9 @@ class Generated:
     most: int
 
     @property
-    def strategy(self) -> SearchStrategy[Input]:
-        """The same for hypothesis, which shrinks fewer and smaller bytes to fewer and simpler events."""
-        return st.binary(min_size=self.least, max_size=self.most).map(self.make)
+    def choices(self) -> SearchStrategy[bytes]:
+        """The bytes, for hypothesis, which shrinks them: fewer and smaller ones mean fewer and simpler events."""
+        return st.binary(min_size=self.least, max_size=self.most)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ first ones, remembers failures in its database and replays them, and shrinks wha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -22,16 +23,19 @@ from hypothesis.database import (
 )
 from hypothesis.errors import NoSuchExample
 
-from parity.component import Component, Input
+from parity.component import Component
 from parity.deviations import Deviation, covering
 from parity.registry import workspace
 from parity.runner import Disagreement, sides
 
-HYPOTHESIS_EXAMPLES = 250
-"""Of each run that hypothesis makes itself."""
+BY_HYPOTHESIS = 250
+"""Examples of each run that hypothesis makes itself."""
 
 STEP = 5_000
 """Examples between two words of progress."""
+
+SHRINKS = 1_000
+"""Most inputs that a shrinking tries."""
 
 
 @dataclass
@@ -54,106 +58,86 @@ def fuzz(
     progress: Callable[[int], None] = lambda done: None,
 ) -> Outcome:
     """Compares both sides on `examples` inputs that follow from `seed`. Ends at the first unexplained difference."""
-    both, outcome = sides(component), Outcome()
-    start = time.perf_counter()
-
-    def differs(value: Input) -> Disagreement | None:
-        found = both.compare(value)
-        if found is not None and (covered := covering(deviations, found)):
-            outcome.explained += 1
-            outcome.deviations.add(covered.id)
-            return None
-        return found
-
-    database = _database(component)
-    outcome.disagreement = _hypothesis(component, differs, min(HYPOTHESIS_EXAMPLES, examples), seed, database, outcome)
+    start, inputs = time.perf_counter(), component.inputs
+    search = _Search(component, deviations)
+    outcome = search.outcome
+    if not search.replay():
+        search.generate(min(BY_HYPOTHESIS, examples), seed)
     chance = random.Random(f"{seed} {component.name}")
-    inputs = component.inputs
-    while outcome.disagreement is None and outcome.examples < examples:
+    while not search.found and outcome.examples < examples:
         data = chance.randbytes(chance.randint(inputs.least, inputs.most))
+        if search.fails(data):
+            search.shrink(data)
         outcome.examples += 1
-        if differs(inputs.make(data)) is not None:
-            outcome.disagreement = _shrunk(component, differs, data, database)
-        elif outcome.examples % STEP == 0:
+        if outcome.examples % STEP == 0:
             progress(outcome.examples)
+    outcome.disagreement = search.found[-1] if search.found else None
     outcome.seconds = time.perf_counter() - start
     return outcome
 
 
-def _hypothesis(
-    component: Component,
-    differs: Callable[[Input], Disagreement | None],
-    examples: int,
-    seed: int,
-    database: ExampleDatabase,
-    outcome: Outcome,
-) -> Disagreement | None:
-    """Replays what failed before, then tries new inputs; the smallest that fails, if any."""
-    found: list[Disagreement] = []
-    tried = 0
+class _Search:
+    """found: the differences met, each smaller than the one before. tried: inputs since that was last set."""
 
-    def fails(value: Input) -> bool:
-        nonlocal tried
-        tried += 1
-        if (difference := differs(value)) is not None:
-            found.append(difference)
-        return difference is not None
+    def __init__(self, component: Component, deviations: tuple[Deviation, ...]) -> None:
+        self.component, self.deviations = component, deviations
+        self.both = sides(component)
+        self.key = component.name.encode()
+        self.database = _database(component)
+        self.outcome = Outcome()
+        self.found: list[Disagreement] = []
+        self.smallest = b""
+        self.tried = 0
 
-    _find(component, fails, examples, seed, database)
-    outcome.examples += min(tried, examples)
-    return found[-1] if found else None
+    def fails(self, data: bytes) -> bool:
+        self.tried += 1
+        difference = self.both.compare(self.component.inputs.make(data))
+        if difference is None:
+            return False
+        if covered := covering(self.deviations, difference):
+            self.outcome.explained += 1
+            self.outcome.deviations.add(covered.id)
+            return False
+        self.found.append(difference)
+        self.smallest = data
+        return True
 
+    def replay(self) -> bool:
+        """Tries what failed before, and shrinks it."""
+        self._find(None, self.database, SHRINKS, (Phase.reuse, Phase.shrink))
+        return bool(self.found)
 
-def _shrunk(
-    component: Component,
-    differs: Callable[[Input], Disagreement | None],
-    data: bytes,
-    database: ExampleDatabase,
-) -> Disagreement:
-    """The smallest failing input that hypothesis reaches from this one, which stays in the database."""
-    first = differs(component.inputs.make(data))
-    assert first is not None
-    smallest = [first]
+    def generate(self, examples: int, seed: int) -> None:
+        """Tries hypothesis's own inputs. Given a seed it leaves its database alone, so the failure is kept here."""
+        self.tried = 0
+        self._find(random.Random(seed), None, max(1, examples), (Phase.generate, Phase.shrink))
+        self.outcome.examples += min(self.tried, examples)
+        if self.found:
+            self.database.save(self.key, choices_to_bytes((self.smallest,)))
 
-    def fails(value: Input) -> bool:
-        if (difference := differs(value)) is not None:
-            smallest.append(difference)
-        return difference is not None
+    def shrink(self, data: bytes) -> None:
+        """Makes the failing input the database's, and replays it from there."""
+        self.database.save(self.key, choices_to_bytes((data,)))
+        self.replay()
 
-    database.save(_key(component), choices_to_bytes((data,)))
-    _find(component, fails, 1, 0, database)
-    return smallest[-1]
-
-
-def _find(
-    component: Component, fails: Callable[[Input], bool], examples: int, seed: int, database: ExampleDatabase
-) -> None:
-    settings = hypothesis.settings(
-        max_examples=max(1, examples),
-        database=database,
-        deadline=None,
-        derandomize=False,
-        print_blob=False,
-        report_multiple_bugs=False,
-        verbosity=hypothesis.Verbosity.quiet,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.reuse, Phase.generate, Phase.shrink),
-    )
-    try:
-        # The last failing call is the smallest one: find ends by calling it once more.
-        hypothesis.find(
-            component.inputs.strategy,
-            fails,
-            settings=settings,
-            random=random.Random(seed),
-            database_key=_key(component),
+    def _find(
+        self, chance: random.Random | None, database: ExampleDatabase | None, examples: int, phases: tuple[Phase, ...]
+    ) -> None:
+        settings = hypothesis.settings(
+            max_examples=examples,
+            database=database,
+            deadline=None,
+            derandomize=False,
+            print_blob=False,
+            report_multiple_bugs=False,
+            verbosity=hypothesis.Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+            phases=phases,
         )
-    except NoSuchExample:
-        return
-
-
-def _key(component: Component) -> bytes:
-    return component.name.encode()
+        choices = self.component.inputs.choices
+        # The last failing call is the smallest one: find ends by calling it once more.
+        with contextlib.suppress(NoSuchExample):
+            hypothesis.find(choices, self.fails, settings=settings, random=chance, database_key=self.key)
 
 
 def _database(component: Component) -> ExampleDatabase:
