@@ -1,10 +1,10 @@
-"""Writes torch/*.jsonl: torch's and transformers' answers in float64, with the bounds that the contract lets an engine differ by.
+"""Writes torch/*.jsonl: torch's and transformers' answers in float64, and by how much an engine may differ.
 
     python goldens/ops/generate.py
 
-Results are torch's (rms_norm, silu, matmul, scaled_dot_product_attention) in float64 on the float32 inputs; rotations of the rotary embedding are
-transformers' (default, linear, yarn, llama3), which computes them in fp32, so that the bound of every angle is the wide one;
-quantised weights and caches are the gguf package's.
+Results are torch's (rms_norm, silu, matmul, scaled_dot_product_attention) in float64 on the float32 inputs; rotations
+of the rotary embedding are transformers' (default, linear, yarn, llama3), which computes them in fp32, so that the
+bound of every angle is the wide one; quantised weights and caches are the gguf package's.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def f64(x: Array) -> torch.Tensor:
 
 
 def weights(rng: np.random.Generator, name: str, rows: int, cols: int) -> tuple[bytes, Array, Array]:
-    """Blocks, the numbers that they are, and the magnitudes of the terms of each: its own, or those of step and offset."""
+    """Blocks, the numbers that they are, and the magnitudes of the terms of each: its own, or of step and offset."""
     kind = GGMLQuantizationType[name]
     elements, size = GGML_QUANT_SIZES[kind]
     if name not in SCALES:
@@ -117,7 +117,9 @@ def element_wise(rng: np.random.Generator) -> Rows:
     small[1] = 0
     normed = functional.rms_norm(f64(small), (40,), None, float(np.float32(1e-6))).numpy()
     bound = (16 + 40 / 16) * U * np.abs(normed)
-    rows.append(case("rmsnorm, eps decides", ["rmsnorm", 2, 40, h32(1e-6)], [np.ones(40), small], result(normed, bound)))
+    rows.append(
+        case("rmsnorm, eps decides", ["rmsnorm", 2, 40, h32(1e-6)], [np.ones(40), small], result(normed, bound))
+    )
     return rows
 
 
@@ -166,11 +168,18 @@ def turned(x: Array, positions: list[int], heads: int, neox: bool, inv_freq: Arr
 
 def rope(rng: np.random.Generator) -> Rows:
     rows, positions, heads = [], [0, 1, 77, 2000, 30000], 2
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0}
+    yarn = {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 4096,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+    }
     llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
               "original_max_position_embeddings": 8192}  # fmt: skip
     kinds: list[tuple[str, float, dict[str, object] | None]] = [
-        ("default", 10000.0, None), ("default", 500000.0, None), ("linear", 10000.0, {"rope_type": "linear", "factor": 4.0}),
+        ("default", 10000.0, None), ("default", 500000.0, None),
+        ("linear", 10000.0, {"rope_type": "linear", "factor": 4.0}),
         ("yarn", 10000.0, yarn), ("yarn", 1000000.0, {**yarn, "factor": 40.0}), ("llama3", 500000.0, llama3),
     ]  # fmt: skip
     for name, base, scaling in kinds:
@@ -186,7 +195,18 @@ def rope(rng: np.random.Generator) -> Rows:
                 word = ":".join(["yarn", h32(float(str(scaling["factor"]))), h32(1.0), h32(32.0), h32(1.0), "4096"])
             elif name == "llama3":  # a file holds them as divisors of the plain rotations
                 divisors = (rotations(dim, base, None)[0].astype("f8") / inv_freq).astype(np.float32)
-            words = ["rope", "neox" if neox else "norm", heads, dim, dim, h32(base), h32(magnitude), word, len(divisors), *positions]
+            words = [
+                "rope",
+                "neox" if neox else "norm",
+                heads,
+                dim,
+                dim,
+                h32(base),
+                h32(magnitude),
+                word,
+                len(divisors),
+                *positions,
+            ]
             title = f"{name}, base {base:g}, {'neox' if neox else 'norm'}"
             expected = turned(x, positions, heads, neox, inv_freq, float(np.float32(magnitude)))
             rows.append(case(title, words, [divisors, x], expected))

@@ -2,8 +2,9 @@
 
     python goldens/quants/generate.py
 
-Contents are random bits, so that every value of a nibble, a scale and a sign occurs; the fp16 scales are ordinary, zero, subnormal,
-the largest, infinite or no number. fp16 is numpy's. Numbers to write to Q8_0 avoid halves, where the package rounds away from zero.
+Contents are random bits, so that every value of a nibble, a scale and a sign occurs; the fp16 scales are ordinary,
+zero, subnormal, the largest, infinite or no number. fp16 is numpy's. Numbers to write to Q8_0 avoid halves, where the
+package rounds away from zero.
 """
 
 from __future__ import annotations
@@ -75,10 +76,14 @@ def read(rng: np.random.Generator) -> list[str]:
 def written(rng: np.random.Generator) -> list[str]:
     rows = []
     edges = np.array(
-        [0.0, -0.0, 1.0, -2.5, 65504.0, 65519.99, 65520.0, -65520.0, 1e-8, 2.0**-25, 2.0**-25 * 1.0001, 2.0**-24, 6.1e-5,
-         2.0**-14, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.4e38, np.inf, -np.inf, np.nan, 1e-45], "<f4"
+        [0.0, -0.0, 1.0, -2.5, 65504.0, 65519.99, 65520.0, -65520.0, 1e-8, 2.0**-25, 2.0**-25 * 1.0001, 2.0**-24,
+         6.1e-5, 2.0**-14, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 3.4e38, np.inf, -np.inf, np.nan,
+         1e-45], "<f4"
     )  # fmt: skip
-    for what, x in {"edges": edges, "sizes": (rng.normal(size=96) * 2.0 ** rng.integers(-30, 17, 96)).astype("<f4")}.items():
+    for what, x in {
+        "edges": edges,
+        "sizes": (rng.normal(size=96) * 2.0 ** rng.integers(-30, 17, 96)).astype("<f4"),
+    }.items():
         with np.errstate(over="ignore"):
             half = x.astype("<f2")
         bits = np.where(np.isnan(x), 0x7E00, half.view("<u2"))
@@ -98,7 +103,9 @@ def written(rng: np.random.Generator) -> list[str]:
     zeros = "block 0000 " + " ".join(["0"] * 32) + "\n"
     rows.append(case("Q8_0, zeros", "quantize Q8_0", bytes(128), zeros))
     rows.append(case("Q8_0, not a whole block", "quantize Q8_0", bytes(124), "error engine_argument\n"))
-    rows.append(case("a type that the engine does not write", "quantize Q4_K", bytes(1024), "error engine_unsupported\n"))
+    rows.append(
+        case("a type that the engine does not write", "quantize Q4_K", bytes(1024), "error engine_unsupported\n")
+    )
     return rows
 
 

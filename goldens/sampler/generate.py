@@ -1,11 +1,11 @@
-"""Writes transformers/chains.jsonl: what transformers' logits processors leave of a row, and what a uniform draws from it.
+"""Writes transformers/chains.jsonl: what transformers' logits processors leave of a row, and what is drawn of it.
 
     python goldens/sampler/generate.py
 
-The repetition penalty and the filters are transformers' own (RepetitionPenalty, Temperature, TopK, TopP, MinP), on float64 so that their
-rounding decides nothing; frequency and presence are the OpenAI formula in float32; log-probabilities are torch's log_softmax. What they leave
-is drawn from by rising id with numpy. A case in which a filter or the draw would be decided by less than one part in 10^7 is drawn again:
-ties are in ../worked, by hand.
+The repetition penalty and the filters are transformers' own (RepetitionPenalty, Temperature, TopK, TopP, MinP), the
+filters on float64 so that their rounding decides nothing; frequency and presence are the OpenAI formula in float32;
+log-probabilities are torch's log_softmax. What is left is drawn from by rising id with numpy. A case in which a filter
+or the draw would be decided by less than one part in 10^7 is drawn again: ties are in ../worked, by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,18 @@ from transformers.generation.logits_process import (
 
 HERE = pathlib.Path(__file__).parent / "transformers"
 CLEAR = 1e-7
-KINDS = ("greedy", "plain", "top_k", "top_p", "min_p", "all filters", "penalties", "penalties and filters", "bias and mask", "everything")
+KINDS = (
+    "greedy",
+    "plain",
+    "top_k",
+    "top_p",
+    "min_p",
+    "all filters",
+    "penalties",
+    "penalties and filters",
+    "bias and mask",
+    "everything",
+)
 
 
 def h32(value: float) -> str:

@@ -52,7 +52,7 @@ def engine(data: bytes) -> bytes:
         values, width = run([w.decode("ascii") for w in words[1:]], raw, how(data))
     except (EngineError, ValueError, KeyError) as error:
         raise tape.TapeError(f"the engine refuses it: {error}") from error
-    text = np.frombuffer(values, "=f4").astype(">f4").tobytes()
+    text = np.asarray(values).astype(">f4").tobytes()
     rows = [f"row {text[at : at + 4 * width].hex(' ', 4)}\n" for at in range(0, len(text), 4 * width)]
     return "".join(rows).encode("ascii")
 
@@ -71,7 +71,7 @@ def _cut(raw: bytes, *counts: int) -> list[bytes]:
     return [*parts, raw[at:]]
 
 
-Answer = tuple[memoryview, int]
+Answer = tuple["memoryview[float]", int]
 
 
 def _embed(words: list[str], raw: bytes, way: How) -> Answer:
@@ -79,7 +79,10 @@ def _embed(words: list[str], raw: bytes, way: How) -> Answer:
     return ops.embed(GgmlType[words[0]], raw, vocab, width, [int(w) for w in words[3:]], way), width
 
 
-def _pairwise(of: Callable[[bytes, bytes, int, int, How], memoryview], words: list[str], raw: bytes, way: How) -> Answer:
+Pairwise = Callable[[bytes, bytes, int, int, How], "memoryview[float]"]
+
+
+def _pairwise(of: Pairwise, words: list[str], raw: bytes, way: How) -> Answer:
     rows, width = int(words[0]), int(words[1])
     return of(raw[: len(raw) // 2], raw[len(raw) // 2 :], rows, width, way), width
 
@@ -152,12 +155,15 @@ def equal(a: bytes, b: bytes) -> bool:
         return rows == others
     if len(allowed or too) != len(rows):
         return False
-    x, y = (np.frombuffer(bytes.fromhex(b" ".join(side).decode("ascii")), ">f4").astype("f8") for side in (rows, others))
-    bounds = [np.frombuffer(bytes.fromhex(b" ".join(s).decode("ascii")), ">f4") for s in (allowed, too) if s]
+    x, y = _numbers(rows), _numbers(others)
+    bounds = [_numbers(side) for side in (allowed, too) if side]
     if any(len(bound) != len(x) for bound in bounds):
         return False
-    within = functools.reduce(np.maximum, bounds).astype("f8")
-    return bool((np.abs(x - y) <= within).all())
+    return bool((np.abs(x - y) <= functools.reduce(np.maximum, bounds)).all())
+
+
+def _numbers(lines: list[bytes]) -> FloatArray:
+    return np.frombuffer(bytes.fromhex(b" ".join(lines).decode("ascii")), ">f4").astype("f8")
 
 
 def _parts(out: bytes) -> tuple[list[bytes], list[bytes]]:
@@ -173,7 +179,7 @@ SCALES = {  # where a block's fp16 scales are
     GgmlType.Q2_K: (80, 82), GgmlType.Q3_K: (108,), GgmlType.Q4_K: (0, 2), GgmlType.Q5_K: (0, 2), GgmlType.Q6_K: (208,),
 }  # fmt: skip
 SIZES = (1.0, 0.03125, 8.0, 1.0, 300.0, 1e-3, 30000.0, 1e-20)
-MOST = 2.0**20
+NAMES = (b"matmul", b"attention", b"rope", b"rmsnorm", b"swiglu", b"embed", b"matmul", b"attention", b"rope", b"add")
 
 
 def _hex(value: float) -> str:
@@ -213,8 +219,7 @@ def make(data: bytes) -> bytes:
     """A tape out of bytes."""
     choices = Choices(data[:32])
     noise = random.Random(data[32:])
-    name = choices.of((b"matmul", b"attention", b"rope", b"rmsnorm", b"swiglu", b"embed", b"matmul", b"attention", b"rope", b"add"))
-    return _MAKERS[name](choices, noise)
+    return _MAKERS[choices.of(NAMES)](choices, noise)
 
 
 def _tape(words: Sequence[object], *parts: FloatArray | bytes) -> bytes:
@@ -248,9 +253,8 @@ def _make_matmul(choices: Choices, noise: random.Random) -> bytes:
     elements, _ = type_block(kind)
     n_in = elements * (1 + choices.below(3 if elements == 256 else 8)) if elements > 1 else 1 + choices.below(200)
     n_out, rows = 1 + choices.below(9 if elements == 256 else 20), 1 + choices.below(6)
-    return _tape(
-        ["matmul", kind.name, n_out, n_in, rows], _spiked(choices, noise, rows * n_in), _blocks(noise, kind, n_out * n_in)
-    )
+    x = _spiked(choices, noise, rows * n_in)
+    return _tape(["matmul", kind.name, n_out, n_in, rows], x, _blocks(noise, kind, n_out * n_in))
 
 
 def _make_rope(choices: Choices, noise: random.Random) -> bytes:
@@ -312,7 +316,8 @@ def soak(rng: random.Random) -> bytes:
     if way == 0:
         kind = rng.choice(KINDS)
         n_in, n_out, rows = 256 * rng.randrange(1, 9), rng.randrange(1, 120), rng.randrange(1, 40)
-        return _tape(["matmul", kind.name, n_out, n_in, rows], _floats(noise, rows * n_in, 3.0), _blocks(noise, kind, n_out * n_in))
+        x = _floats(noise, rows * n_in, 3.0)
+        return _tape(["matmul", kind.name, n_out, n_in, rows], x, _blocks(noise, kind, n_out * n_in))
     if way == 1:
         cache, rows, banks = rng.choice(("F32", "F16", "Q8_0")), rng.randrange(1, 300), rng.randrange(1, 5)
         places, next_of = [], [0] * banks
@@ -328,7 +333,8 @@ def soak(rng: random.Random) -> bytes:
         return _tape(words, _floats(noise, len(positions) * 512, 5.0))
     rows, width = rng.randrange(1, 20), rng.randrange(1, 5000)
     if rng.randrange(2):
-        return _tape(["rmsnorm", rows, width, _hex(1e-5)], _floats(noise, width, 2.0), _floats(noise, rows * width, 9.0))
+        weight = _floats(noise, width, 2.0)
+        return _tape(["rmsnorm", rows, width, _hex(1e-5)], weight, _floats(noise, rows * width, 9.0))
     return _tape(["swiglu", rows, width], _floats(noise, rows * width, 9.0), _floats(noise, rows * width, 3.0))
 
 
@@ -344,7 +350,7 @@ def _product() -> tuple[Callable[[], object], bytes]:
 
 COMPONENT = Component(
     name="ops",
-    about="embedding, addition, RMSNorm, matrix product, SwiGLU, rotary embedding and attention of the engine in float mode",
+    about="embedding, addition, RMSNorm, matrix product, SwiGLU, rotary embedding, attention; the engine in float mode",
     axes=("numerical", "kv", "performance"),
     replacement=plain(engine),
     inputs=Generated(make, least=36, most=48),

@@ -33,7 +33,7 @@ def engine(data: bytes) -> bytes:
     elements, size = type_block(kind)
     try:
         if reading:
-            values = np.frombuffer(dequantize(kind, raw, len(raw) // size * elements), "<f4")
+            values = np.asarray(dequantize(kind, raw, len(raw) // size * elements))
             return _hex("values", np.where(np.isnan(values), np.float32(np.nan), values).astype(">f4"))
         blocks = quantize(kind, raw, len(raw) // 4)
     except EngineError as error:

@@ -107,7 +107,7 @@ def _allowed(word: bytes, count: int) -> np.ndarray | None:
     word = tape.unescape(word)
     if len(word) != count or word.strip(b"01"):
         raise tape.TapeError("a mask that is not a 0 or 1 for each logit")
-    return np.frombuffer(word, "u1") == ord("1")
+    return np.asarray(np.frombuffer(word, "u1") == ord("1"))
 
 
 # ---- our side ----
@@ -183,10 +183,11 @@ REPETITIONS = (1.0, 1.1, 2.0, 1.3, 0.5, 1.0)
 PENALTIES = (0.0, 0.5, 0.25, 2.0, -0.5, 0.1, -2.0, 0.7)
 UNIFORMS = (0.0, 0.5, 0.25, 0.75, 0.125, 1 - 2.0**-53, 2.0**-53, 1 / 3, 5e-324, 1 - 2.0**-24)
 ODD = (math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45, -0.0)
-BAD = ({"temperature": -1.0}, {"temperature": math.nan}, {"temperature": math.inf}, {"top_p": 0.0}, {"top_p": 1.0000001},
-       {"top_p": math.nan}, {"min_p": 1.0}, {"min_p": -1e-9}, {"repetition_penalty": 0.0}, {"repetition_penalty": -1.0},
-       {"repetition_penalty": math.inf}, {"frequency_penalty": 2.0000002}, {"frequency_penalty": -2.5},
-       {"presence_penalty": 3.0}, {"presence_penalty": math.nan}, {"top_k": -1}, {"top_k": -(2**31)}, {"min_p": math.nan})  # fmt: skip
+BAD = (("temperature", -1.0), ("temperature", math.nan), ("temperature", math.inf), ("top_p", 0.0),
+       ("top_p", 1.0000001), ("top_p", math.nan), ("min_p", 1.0), ("min_p", -1e-9), ("min_p", math.nan),
+       ("repetition_penalty", 0.0), ("repetition_penalty", -1.0), ("repetition_penalty", math.inf), ("frequency_penalty", 2.0000002),
+       ("frequency_penalty", -2.5), ("presence_penalty", 3.0), ("presence_penalty", math.nan), ("top_k", -1),
+       ("top_k", -(2**31)))  # fmt: skip
 
 
 def _logits(choices: Choices, noise: random.Random) -> np.ndarray:
@@ -252,7 +253,8 @@ def _spoilt(
     if way == 2:
         bad = choices.of(((len(logits), 1.0), (2**31 - 1, 1.0), (0, math.nan)))
         return replace(desc, bias=(bad,) if choices.below(2) else ((-1, 0.5), bad)), uniform, logits
-    return replace(desc, **choices.of(BAD)), uniform, logits  # type: ignore[arg-type]
+    field, value = choices.of(BAD)
+    return replace(desc, **{field: value}), uniform, logits  # type: ignore[arg-type]
 
 
 def _row(rng: random.Random, count: int) -> Request:
@@ -285,7 +287,7 @@ def _draw() -> tuple[Callable[[], object], bytes]:
 
 COMPONENT = Component(
     name="sampler",
-    about="one row of logits to a token, given the uniform: bias, mask, penalties, filters, draw; and log-probabilities",
+    about="one row of logits to a token, given the uniform: bias, mask, penalties, filters, draw; log-probabilities",
     axes=("numerical", "token", "performance"),
     replacement=plain(engine),
     inputs=Generated(make, least=40, most=56),

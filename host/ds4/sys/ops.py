@@ -29,7 +29,7 @@ class Op(IntEnum):
 
 
 class How(NamedTuple):
-    """What must not change the answer beyond rounding: the arithmetic, threads, kernels, and rows of one step (0: all)."""
+    """What must not change the answer beyond rounding: arithmetic, threads, kernels, and rows of one step (0: all)."""
 
     numeric: Numeric = Numeric.FLOAT
     threads: int = 1
@@ -84,7 +84,9 @@ def _desc(bridge: Bridge, how: How, fields: dict[str, Any]) -> tuple[Any, Any]:
     return bridge.ffi.new("ds4_op_desc *", fields), name
 
 
-def embed(kind: GgmlType, table: Buffer, vocab: int, width: int, ids: Sequence[int], how: How = _PLAIN) -> memoryview[float]:
+def embed(
+    kind: GgmlType, table: Buffer, vocab: int, width: int, ids: Sequence[int], how: How = _PLAIN
+) -> memoryview[float]:
     """Rows `ids` of the table [vocab, width]."""
     bridge = load()
     fields = {

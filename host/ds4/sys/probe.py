@@ -65,7 +65,7 @@ def dequantize(kind: GgmlType, blocks: Buffer, count: int) -> memoryview[float]:
 
 
 def quantize(kind: GgmlType, values: Buffer, count: int) -> bytes:
-    """`count` float32 numbers (a whole number of blocks) as blocks of F16, BF16 or Q8_0, which the engine writes itself.
+    """`count` float32 numbers (a whole number of blocks) as blocks of F16, BF16 or Q8_0, which the engine writes.
 
     EngineError engine_unsupported for another type.
     """
