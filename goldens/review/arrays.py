@@ -139,7 +139,7 @@ def _worst(a: Floats, b: Floats, delta: Floats, shape: Sequence[int]) -> list[Wo
         if delta[at] == 0:
             break
         index = ", ".join(str(int(i)) for i in np.unravel_index(int(at), tuple(shape)))
-        rows.append(Worst(f"[{index}]", _number(float(a[at])), _number(float(b[at])), _number(float(delta[at]))))
+        rows.append(Worst(f"[{index}]", f"{a[at]:.7g}", f"{b[at]:.7g}", _number(float(delta[at]))))
     return rows
 
 

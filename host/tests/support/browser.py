@@ -167,7 +167,7 @@ class Page:
     def go(self, url: str) -> None:
         self._call("Page.navigate", url=url)
         wanted = json.dumps(url.partition("#")[0])
-        self.wait(f"location.href.split('#')[0] === {wanted} && document.readyState === 'complete'")
+        self.wait(f"location.href.split('#')[0] === {wanted}")
 
     def eval(self, script: str) -> Any:
         """What an expression (or a promise) comes to."""
@@ -177,11 +177,11 @@ class Page:
         return done["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Returns once an expression is true; also over a navigation."""
+        """Returns once a page is loaded on which an expression is true; also over a navigation."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                if self.eval(condition):
+                if self.eval(f"document.readyState === 'complete' && ({condition})"):
                     return
             except BrowserError:
                 pass  # the page is being replaced
