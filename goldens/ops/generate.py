@@ -14,7 +14,7 @@ import json
 import math
 import pathlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import gguf
 import numpy as np
@@ -48,7 +48,7 @@ def result(values: Array, within: Array | None = None) -> str:
     return "".join(row("row", v) + row("within", w) for v, w in zip(values, within, strict=True))
 
 
-def case(name: str, words: list[object], raw: list[Array | bytes], expected: str) -> str:
+def case(name: str, words: Sequence[object], raw: list[Array | bytes], expected: str) -> str:
     data = b"".join(p if isinstance(p, bytes) else p.astype("<f4").tobytes() for p in raw)
     tape = " ".join(map(str, words)).encode() + b"\n" + data
     return json.dumps({"case": name, "input_b64": base64.b64encode(tape).decode(), "expected": expected}) + "\n"

@@ -14,6 +14,7 @@ import json
 import pathlib
 import struct
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ def scores(s: Settings, logits: np.ndarray) -> torch.Tensor:
 
 def clear(s: Settings, row: torch.Tensor) -> bool:
     """Whether top_p and min_p are decided by more than CLEAR, each on what the filters before it leave."""
-    none = torch.zeros((1, 0), dtype=torch.long)
+    none: Any = torch.zeros((1, 0), dtype=torch.long)
     if s.top_k:
         row = TopKLogitsWarper(s.top_k)(none, row)
     p = torch.softmax(row, -1)[0].numpy()
@@ -108,7 +109,7 @@ def draw(s: Settings, row: torch.Tensor) -> int | None:
     """The token, or None where the case is too close to call."""
     if s.temperature == 0:
         return int(row.argmax())
-    none = torch.zeros((1, 0), dtype=torch.long)
+    none: Any = torch.zeros((1, 0), dtype=torch.long)
     row = TemperatureLogitsWarper(s.temperature)(none, row)
     if not clear(s, row):
         return None

@@ -7,8 +7,9 @@
 
 enum { MOST_LOGITS = 1 << 20, MOST_TOP = 64 };
 
-/* Part of what is compared by which another rounding may decide otherwise. */
-static const double margin = 0x1p-32;
+/* Part of what is compared by which another rounding may decide otherwise: sums of weights, which are doubles, and the
+ * least logit that min_p keeps, which is compared with the logits in fp32. */
+static const double margin = 0x1p-32, logit_margin = 0x1p-22;
 
 typedef struct bias {
     int64_t id;
@@ -264,10 +265,13 @@ static void top_p_range(const ranked *list, size_t n, float top_p, size_t *least
     }
 }
 
-/* How many of the first n weigh at least `floor`. */
-static size_t at_least(const ranked *list, size_t n, double floor) {
-    size_t kept = 0;
-    while (kept < n && list[kept].weight >= floor) kept++;
+/* How many of the first n weigh at least min_p: that is, lie at most `-temperature ln min_p` below the highest. A slack
+ * above 0 leaves out what may be in, below 0 takes in what may be out. */
+static size_t at_least(const ranked *list, size_t n, const request *r, double slack) {
+    const double highest = list[0].l, reach = (double)r->temperature * log((double)r->min_p);
+    const double least = isinf(highest) ? highest : highest + reach + slack * fmax(fabs(highest), fabs(reach));
+    size_t kept = 1;
+    while (kept < n && (double)list[kept].l >= least) kept++;
     return kept;
 }
 
@@ -326,8 +330,8 @@ static int sample(const request *r, uint8_t *may) {
     if (r->top_k > 0 && (size_t)r->top_k < n) n = (size_t)r->top_k;
     top_p_range(list, n, r->top_p, &least, &most);
     /* min_p may fall between weights of nearly its size: each place where the weight changes is one to cut at. */
-    const size_t surely = r->min_p > 0.0f ? at_least(list, n, (double)r->min_p * (1.0 + margin)) : n;
-    const size_t maybe = r->min_p > 0.0f ? at_least(list, n, (double)r->min_p * (1.0 - margin)) : n;
+    const size_t surely = r->min_p > 0.0f ? at_least(list, n, r, logit_margin) : n;
+    const size_t maybe = r->min_p > 0.0f ? at_least(list, n, r, -logit_margin) : n;
     for (size_t cut = surely; cut <= maybe && status == ORACLE_OK; cut++) {
         if (cut == 0 || (cut != surely && cut != maybe && list[cut - 1].l == list[cut].l)) continue;
         const size_t one = most < cut ? most : cut, other = most - 1 < cut ? most - 1 : cut;

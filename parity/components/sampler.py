@@ -183,11 +183,15 @@ REPETITIONS = (1.0, 1.1, 2.0, 1.3, 0.5, 1.0)
 PENALTIES = (0.0, 0.5, 0.25, 2.0, -0.5, 0.1, -2.0, 0.7)
 UNIFORMS = (0.0, 0.5, 0.25, 0.75, 0.125, 1 - 2.0**-53, 2.0**-53, 1 / 3, 5e-324, 1 - 2.0**-24)
 ODD = (math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-45, -0.0)
-BAD = (("temperature", -1.0), ("temperature", math.nan), ("temperature", math.inf), ("top_p", 0.0),
-       ("top_p", 1.0000001), ("top_p", math.nan), ("min_p", 1.0), ("min_p", -1e-9), ("min_p", math.nan),
-       ("repetition_penalty", 0.0), ("repetition_penalty", -1.0), ("repetition_penalty", math.inf), ("frequency_penalty", 2.0000002),
-       ("frequency_penalty", -2.5), ("presence_penalty", 3.0), ("presence_penalty", math.nan), ("top_k", -1),
-       ("top_k", -(2**31)))  # fmt: skip
+BAD = (
+    *(("temperature", x) for x in (-1.0, math.nan, math.inf)),
+    *(("top_p", x) for x in (0.0, 1.0000001, math.nan)),
+    *(("min_p", x) for x in (1.0, -1e-9, math.nan)),
+    *(("repetition_penalty", x) for x in (0.0, -1.0, math.inf)),
+    *(("frequency_penalty", x) for x in (2.0000002, -2.5)),
+    *(("presence_penalty", x) for x in (3.0, math.nan)),
+    *(("top_k", x) for x in (-1, -(2**31))),
+)
 
 
 def _logits(choices: Choices, noise: random.Random) -> np.ndarray:
