@@ -238,7 +238,9 @@ def make(data: bytes) -> bytes:
     if choices.below(4) == 3:
         allowed = np.frombuffer(noise.randbytes(n), "u1") < choices.of((128, 24, 230, 0))
     history = tuple(choices.below(n + 2) - 1 if i % 7 == 6 else choices.below(n) for i in range(choices.below(9)))
-    top = choices.of((0, 0, 3, MAX_TOP)) if np.isfinite(logits).any() and not np.isposinf(logits).any() else 0
+    top = choices.of((0, 0, 0, 0, 0, 0, 3, MAX_TOP))  # dear: a step is run for it
+    if np.isposinf(logits).any() or not np.isfinite(logits).any():
+        top = 0
     if choices.once_in(24):
         desc, uniform, logits = _spoilt(choices, desc, uniform, logits)
         allowed = None
