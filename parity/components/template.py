@@ -73,7 +73,7 @@ def _soak(rng: random.Random) -> bytes:
 
 
 @functools.cache
-def _template() -> ChatTemplate:
+def template() -> ChatTemplate:
     """The embedded model's, answered by Python whatever the ledger says."""
     metadata = gguf.read(catalog.embedded_path()).metadata
     specials = list(Tokenizer.from_metadata(metadata).special_tokens)
@@ -82,15 +82,15 @@ def _template() -> ChatTemplate:
 
 
 def replacement(tape: bytes) -> bytes:
-    return tapes.write_output(tapes.run(_template(), tapes.read_input(tape)))
+    return tapes.by_tape(template(), tape)
 
 
 def _prepare() -> tuple[Callable[[], object], bytes]:
     turn = "Please read the log <|im_end|> above and tell me what went wrong, step by step. " * 4
     messages = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n}: {turn}"} for n in range(3)]
-    template = _template()
-    tape = tapes.write_input(tapes.request(messages, True, template.characters))
-    return lambda: template.render(messages), tape
+    chat = template()
+    tape = tapes.write_input(tapes.request(messages, True, chat.characters))
+    return lambda: chat.render(messages), tape
 
 
 COMPONENT = Component(

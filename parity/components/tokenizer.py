@@ -136,8 +136,7 @@ def _soak(rng: random.Random) -> Input:
 
 
 def _replacement(setup: str) -> Run:
-    tokenizer = vocabularies.tokenizer(setup)
-    return lambda tape: tapes.write_output(tapes.run(tokenizer, tapes.read_input(tape)))
+    return functools.partial(tapes.by_tape, vocabularies.tokenizer(setup))
 
 
 _PROMPT = """: please read this bug report and say what to change, in two or three sentences, without quoting it back.

@@ -187,3 +187,11 @@ class TestSentencePiece:
         tokens = [tokenizer.vocabulary.tokens[token] for token in ids]
         assert tokens[0] == "▁ab"
         assert tokens[-2:] == ["</s>", "▁a"]
+
+
+def test_a_run_on_which_the_regular_expressions_give_up_is_an_error() -> None:
+    tokenizer = byte_level(pre="dbrx")
+    with pytest.raises(TokenizerError, match="too long a run") as caught:
+        tokenizer.encode(" " * 11_000_000 + "a")
+    assert caught.value.subject == "text"
+    assert tokenizer.decode(tokenizer.encode("still here")) == "still here"

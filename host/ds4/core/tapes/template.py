@@ -136,6 +136,11 @@ def run(template: ChatTemplate, given: Render) -> Result:
         return error
 
 
+def by_tape(template: ChatTemplate, tape: bytes) -> bytes:
+    """The replacement as the component that it is."""
+    return write_output(run(template, read_input(tape)))
+
+
 # ---- answered by the oracle ----
 
 
