@@ -48,8 +48,9 @@ def lock_lines() -> dict[str, str]:
 def files(component: Component) -> list[Path]:
     """The files that the digest covers. GateError for a glob that matches nothing: it would silently cover nothing."""
     found: set[Path] = set()
-    for pattern in (*component.sources, *HARNESS, f"goldens/{component.name}/**/*"):
-        here = {path for path in ROOT.glob(pattern) if path.is_file() and "__pycache__" not in path.parts}
+    for pattern in (*component.sources, *HARNESS, f"goldens/{component.name}/**"):
+        every = ROOT.glob(pattern + "/*" if pattern.endswith("/**") else pattern)
+        here = {path for path in every if path.is_file() and "__pycache__" not in path.parts}
         if not here:
             raise GateError("the component lists sources that are not there", subject=f"{component.name}: {pattern}")
         found |= here
