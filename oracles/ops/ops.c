@@ -10,6 +10,7 @@
 static const double largest = 0x1p20;
 static const double underflow = 0x1p-120;
 enum { MOST = 65536 };
+static const int64_t most_numbers = 1 << 22; /* of a result: it may be far larger than its tape */
 
 /* ---- reading ---- */
 
@@ -119,8 +120,8 @@ static int embed(reader line, bytes raw, tape *out) {
     int status = kind != NULL ? take_weight(raw, kind, (uint64_t)vocab, (uint64_t)d, &w) : ORACLE_BAD_TAPE;
     bounded *row = malloc((size_t)d * sizeof *row);
     if (row == NULL) status = ORACLE_NO_MEMORY;
-    while (status == ORACLE_OK && !ended(&line)) {
-        if (!take_int(&line, 0, vocab - 1, &id)) {
+    for (int64_t written = d; status == ORACLE_OK && !ended(&line); written += d) {
+        if (written > most_numbers || !take_int(&line, 0, vocab - 1, &id)) {
             status = ORACLE_BAD_TAPE;
             break;
         }
@@ -198,7 +199,7 @@ static int matmul(reader line, bytes raw, tape *out) {
     weight w = {NULL, NULL};
     int status;
     if (!take_word(&line, &name) || !take_int(&line, 1, MOST, &n_out) || !take_int(&line, 1, MOST, &n_in) ||
-        !take_int(&line, 1, MOST, &rows) || !ended(&line))
+        !take_int(&line, 1, MOST, &rows) || !ended(&line) || rows * n_out > most_numbers)
         return ORACLE_BAD_TAPE;
     const block_kind *kind = block_named(name);
     if (kind == NULL) return ORACLE_BAD_TAPE;
