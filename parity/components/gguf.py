@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ds4.core import catalog
-from ds4.core.tapes.gguf import Question, answer, read_input, write_output
+from ds4.core.tapes.gguf import Question, answer, by_tape, read_input
 from ds4.sys.tape import escape
 
 from parity import model_files
 from parity.component import Component, Generated, Speed, plain
 from parity.model_files import F32, I32, STRING, U32, Draft
 from parity.vocabularies import fetched
-
-
-def run(tape: bytes) -> bytes:
-    """The replacement from tape to tape."""
-    return write_output(answer(read_input(tape)))
 
 
 def large(seed: int, tokens: int, layers: int, damage: int = 0) -> bytes:
@@ -79,7 +74,7 @@ COMPONENT = Component(
     name="gguf",
     about="GGUF files, or a set of shards, to metadata and tensor inventory, or to the first fault",
     axes=("wire", "numerical", "performance"),
-    replacement=plain(run),
+    replacement=plain(by_tape),
     inputs=Generated(model_files.tape, least=48, most=48),
     soak=soak,
     speed=Speed(_published),

@@ -7,6 +7,7 @@ that differs from what it sees; `match` compares the other way round, the plan w
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,6 +22,7 @@ from ds4.errors import ModelFileError, UnsupportedModelError
 from ds4.sys.descriptors import MAX_DIMS, GgmlType, HParams, ModelDesc, Role, Slot
 
 _INT32_MAX = 2**31 - 1
+_KINDS = {int(kind): kind for kind in GgmlType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def _fill(spec: SlotSpec, inventory: Inventory) -> Slot | None:
             expected=_types(spec),
             found=info.type_name,
         )
-    kind = GgmlType(info.type)
+    kind = _KINDS[info.type]
     return Slot(spec.role, spec.layer, kind, info.dims, info.shard, info.offset, info.nbytes, spec.name)
 
 
@@ -197,33 +199,33 @@ def check(plan: BindPlan) -> None:
         value = getattr(plan.hparams, field.name)
         if isinstance(value, int) and not 0 <= value <= _INT32_MAX:
             _bad(field.name, "does not fit the engine", f"0..{_INT32_MAX}", value)
+    layers, places = plan.hparams.n_layer, plan.shards
     for slot in plan.slots:
-        if (slot.role, slot.layer) in seen:
+        here, dims, offset = (slot.role, slot.layer), slot.dims, slot.offset
+        if here in seen:
             _bad(slot.name, "the slot is filled twice", "one tensor", f"another {slot.role.name} of layer {slot.layer}")
-        seen.add((slot.role, slot.layer))
-        if not -1 <= slot.layer < plan.hparams.n_layer:
-            _bad(slot.name, "no such layer", f"-1..{plan.hparams.n_layer - 1}", slot.layer)
-        if not 1 <= slot.n_dims <= MAX_DIMS or min(slot.dims) < 1:
-            _bad(slot.name, "bad dimensions", f"1..{MAX_DIMS} positive ones", list(slot.dims))
-        kind = TENSOR_TYPES[slot.type]
-        elements = 1
-        for dim in slot.dims:
-            elements *= dim
-        expected = elements // kind.block * kind.nbytes
-        if slot.dims[0] % kind.block or slot.nbytes != expected:
+        seen.add(here)
+        if not -1 <= slot.layer < layers:
+            _bad(slot.name, "no such layer", f"-1..{layers - 1}", slot.layer)
+        if not 1 <= len(dims) <= MAX_DIMS or min(dims) < 1:
+            _bad(slot.name, "bad dimensions", f"1..{MAX_DIMS} positive ones", list(dims))
+        _, block, nbytes = TENSOR_TYPES[slot.type]
+        expected = math.prod(dims) // block * nbytes
+        if dims[0] % block or slot.nbytes != expected:
             _bad(slot.name, "the size does not follow from type and dims", expected, slot.nbytes)
-        if not 0 <= slot.shard < len(plan.shards):
-            _bad(slot.name, "no such shard", f"0..{len(plan.shards) - 1}", slot.shard)
-        shard = plan.shards[slot.shard]
-        if slot.offset % shard.alignment:
-            _bad(slot.name, "the data is not aligned", f"a multiple of {shard.alignment}", slot.offset)
-        if slot.offset < shard.data_offset or slot.offset + slot.nbytes > shard.file_bytes:
-            span = f"{slot.offset}..{slot.offset + slot.nbytes}"
+        if not 0 <= slot.shard < len(places):
+            _bad(slot.name, "no such shard", f"0..{len(places) - 1}", slot.shard)
+        shard = places[slot.shard]
+        if offset % shard.alignment:
+            _bad(slot.name, "the data is not aligned", f"a multiple of {shard.alignment}", offset)
+        if offset < shard.data_offset or offset + slot.nbytes > shard.file_bytes:
+            span = f"{offset}..{offset + slot.nbytes}"
             _bad(slot.name, "outside the shard's data", f"within {shard.data_offset}..{shard.file_bytes}", span)
     for role in Role:
-        optional = role in (Role.OUTPUT, Role.ROPE_FREQS)
-        for layer in range(plan.hparams.n_layer) if role >= Role.ATTN_NORM else (-1,):
-            if not optional and (role, layer) not in seen:
+        if role in (Role.OUTPUT, Role.ROPE_FREQS):
+            continue
+        for layer in range(layers) if role >= Role.ATTN_NORM else (-1,):
+            if (role, layer) not in seen:
                 _bad(role.name, "the slot is not filled", f"a tensor for layer {layer}", "nothing")
 
 

@@ -89,10 +89,11 @@ def load(path: str | os.PathLike[str]) -> Inventory:
 
 @functools.cache
 def _loader() -> Callable[[Path], Inventory]:
-    return components.pick("gguf", python=_load, oracle=_by_oracle)
+    return components.pick("gguf", python=assemble_path, oracle=_by_oracle)
 
 
-def _load(path: Path) -> Inventory:
+def assemble_path(path: Path) -> Inventory:
+    """`load` as Python decides it."""
     return assemble(_Disk(path.parent), path.name)
 
 

@@ -6,8 +6,7 @@ one forward in native/engine/families.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ds4.core.cursor import shown
 from ds4.core.inventory import Inventory
@@ -17,8 +16,7 @@ MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType)
 VECTOR_TYPES: frozenset[GgmlType] = frozenset({GgmlType.F32})
 
 
-@dataclass(frozen=True, slots=True)
-class SlotSpec:
+class SlotSpec(NamedTuple):
     """A place that a tensor must, or may, fill. dims: GGUF order, the contiguous one first. layer: -1 for none."""
 
     role: Role

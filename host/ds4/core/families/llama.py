@@ -145,24 +145,27 @@ def slots(config: Config) -> list[SlotSpec]:
     """Embedding, layers in order, then the head: the order in which a token reads them."""
     c = config
     q, kv = c.n_head * c.head_dim, c.n_head_kv * c.head_dim
-    out = [SlotSpec(Role.TOKEN_EMBD, -1, "token_embd.weight", (c.d_model, c.n_vocab), MATRIX_TYPES)]
+    matrix, vector, width = MATRIX_TYPES, VECTOR_TYPES, (c.d_model,)
+    to_q, to_kv, from_q = (c.d_model, q), (c.d_model, kv), (q, c.d_model)
+    widen, narrow, table = (c.d_model, c.d_ff), (c.d_ff, c.d_model), (c.d_model, c.n_vocab)
+    out = [SlotSpec(Role.TOKEN_EMBD, -1, "token_embd.weight", table, matrix)]
     for layer in range(c.n_layer):
         at = f"blk.{layer}."
         out += [
-            SlotSpec(Role.ATTN_NORM, layer, at + "attn_norm.weight", (c.d_model,), VECTOR_TYPES),
-            SlotSpec(Role.ATTN_Q, layer, at + "attn_q.weight", (c.d_model, q), MATRIX_TYPES),
-            SlotSpec(Role.ATTN_K, layer, at + "attn_k.weight", (c.d_model, kv), MATRIX_TYPES),
-            SlotSpec(Role.ATTN_V, layer, at + "attn_v.weight", (c.d_model, kv), MATRIX_TYPES),
-            SlotSpec(Role.ATTN_OUT, layer, at + "attn_output.weight", (q, c.d_model), MATRIX_TYPES),
-            SlotSpec(Role.FFN_NORM, layer, at + "ffn_norm.weight", (c.d_model,), VECTOR_TYPES),
-            SlotSpec(Role.FFN_GATE, layer, at + "ffn_gate.weight", (c.d_model, c.d_ff), MATRIX_TYPES),
-            SlotSpec(Role.FFN_UP, layer, at + "ffn_up.weight", (c.d_model, c.d_ff), MATRIX_TYPES),
-            SlotSpec(Role.FFN_DOWN, layer, at + "ffn_down.weight", (c.d_ff, c.d_model), MATRIX_TYPES),
+            SlotSpec(Role.ATTN_NORM, layer, at + "attn_norm.weight", width, vector),
+            SlotSpec(Role.ATTN_Q, layer, at + "attn_q.weight", to_q, matrix),
+            SlotSpec(Role.ATTN_K, layer, at + "attn_k.weight", to_kv, matrix),
+            SlotSpec(Role.ATTN_V, layer, at + "attn_v.weight", to_kv, matrix),
+            SlotSpec(Role.ATTN_OUT, layer, at + "attn_output.weight", from_q, matrix),
+            SlotSpec(Role.FFN_NORM, layer, at + "ffn_norm.weight", width, vector),
+            SlotSpec(Role.FFN_GATE, layer, at + "ffn_gate.weight", widen, matrix),
+            SlotSpec(Role.FFN_UP, layer, at + "ffn_up.weight", widen, matrix),
+            SlotSpec(Role.FFN_DOWN, layer, at + "ffn_down.weight", narrow, matrix),
         ]
     out += [
-        SlotSpec(Role.OUTPUT_NORM, -1, "output_norm.weight", (c.d_model,), VECTOR_TYPES),
-        SlotSpec(Role.OUTPUT, -1, "output.weight", (c.d_model, c.n_vocab), MATRIX_TYPES, required=False),
-        SlotSpec(Role.ROPE_FREQS, -1, "rope_freqs.weight", (c.rope_dim // 2,), VECTOR_TYPES, required=False),
+        SlotSpec(Role.OUTPUT_NORM, -1, "output_norm.weight", width, vector),
+        SlotSpec(Role.OUTPUT, -1, "output.weight", table, matrix, required=False),
+        SlotSpec(Role.ROPE_FREQS, -1, "rope_freqs.weight", (c.rope_dim // 2,), vector, required=False),
     ]
     return out
 

@@ -17,6 +17,7 @@ from ds4.core.tapes.gguf import KINDS, MAX_SIZE, RANGES, scalar_entry, scalar_wo
 from ds4.core.tapes.verdict import refuse, subject_word
 from ds4.errors import ModelFileError
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role, RopeKind, RopeScaling, Slot
+from ds4.sys.oracles import oracle
 from ds4.sys.tape import TapeError, escape, integer, lines, text
 
 MAX_SHARDS = 100_000
@@ -193,6 +194,11 @@ def write_output(result: Answer) -> bytes:
     return b"".join(out)
 
 
+def by_tape(tape: bytes) -> bytes:
+    """The replacement from tape to tape."""
+    return write_output(answer(read_input(tape)))
+
+
 def read_output(tape: bytes, inventory: Inventory) -> BindPlan:
     """The plan of an output tape, for the inventory that was asked about. Raises the verdict."""
     rows = list(lines(tape))
@@ -228,6 +234,4 @@ def _slot(words: list[bytes]) -> Slot:
 
 def by_oracle(inventory: Inventory) -> BindPlan:
     """`bind.make`, decided by the oracle."""
-    from ds4.sys.oracles import oracle
-
     return read_output(oracle("bind").run(write_input(inventory)), inventory)

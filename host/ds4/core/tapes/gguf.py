@@ -15,6 +15,7 @@ from ds4.core.inventory import Alias, Inventory, assemble, shard_name
 from ds4.core.metadata import ArrayRef, Entry, Metadata, ValueType
 from ds4.core.tapes.verdict import refuse, subject_word
 from ds4.errors import ModelFileError
+from ds4.sys.oracles import oracle
 from ds4.sys.tape import TapeError, escape, integer, lines, text, unescape
 
 MAX_FILES = 100_000
@@ -154,6 +155,11 @@ def write_output(result: Answer) -> bytes:
     return b"".join(out)
 
 
+def by_tape(tape: bytes) -> bytes:
+    """The replacement from tape to tape."""
+    return write_output(answer(read_input(tape)))
+
+
 def _value(metadata: Metadata, key: str) -> bytes:
     entry = metadata.entry(key)
     value = entry.value
@@ -282,8 +288,6 @@ def by_oracle(path: Path) -> Inventory:
 
     A sibling that is there but cannot be opened is reported before any fault of the files before it.
     """
-    from ds4.sys.oracles import oracle
-
     name = shard_name(path.name)
     wanted = [path.name]
     if name is not None and name.number == 1:
