@@ -202,16 +202,15 @@ def _size(rows: Sequence[Row]) -> int:
 
 def _summary(kind: Kind, rows: Sequence[Row]) -> str:
     noun = {"events": "event", "binary": "row"}.get(kind, "line")
-    counts = {name: sum(row.kind == name for row in rows) for name in ("change", "old", "new")}
-    texts = [
-        f"{counts['change']:,} {noun}{'s' * (counts['change'] != 1)} differ{'s' * (counts['change'] == 1)}",
-        f"{counts['old']:,} gone",
-        f"{counts['new']:,} more",
-    ]
-    said = [text for text, count in zip(texts, counts.values(), strict=True) if count]
-    if counts["change"] == counts["old"] == 0 and counts["new"] == len(rows) or not said:
-        return f"{len(rows):,} {noun}{'s' * (len(rows) != 1)}"
-    return ", ".join(said)
+
+    def some(count: int) -> str:
+        return f"{count:,} {noun}{'s' * (count != 1)}"
+
+    changed, gone, more = (sum(row.kind == name for row in rows) for name in ("change", "old", "new"))
+    if len(rows) in (gone, more):
+        return some(len(rows))
+    said = [f"{some(changed)} differ{'s' * (changed == 1)}", f"{some(gone)} gone", f"{some(more)} more"]
+    return ", ".join(text for text, count in zip(said, (changed, gone, more), strict=True) if count) or some(len(rows))
 
 
 def _is_array(value: str | bytes | Array | None) -> bool:

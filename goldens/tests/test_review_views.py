@@ -241,6 +241,22 @@ def test_the_list_has_the_largest_difference_first(tmp_path: Path) -> None:
     assert [one.size for one in views] == sorted((one.size for one in views), reverse=True)
 
 
+def test_the_summary_says_how_many_lines_differ_are_gone_or_more(tmp_path: Path) -> None:
+    root = make(tmp_path)
+    for found, said in (
+        (EXPECTED.replace("END", "STOP"), "1 line differs"),
+        ("emit Hello%20\n", "1 line gone"),
+        (EXPECTED + "rest a\nrest b\n", "2 lines more"),
+        ("emit Hello%20EN\n", "1 line differs, 1 line gone"),
+    ):
+        leave(root, found=found.encode())
+        assert shown(root).summary == said
+    leave(root, expected=None)
+    assert shown(root).summary == "new: 2 lines"
+    leave(root, found=None)
+    assert shown(root).summary == "nothing asks for it any more: 2 lines"
+
+
 def test_a_pending_that_cannot_be_shown_cannot_be_accepted(tmp_path: Path) -> None:
     root = make(tmp_path)
     leave(root, expected=LOGITS, found="text")
