@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import time
+import unittest
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -135,8 +136,8 @@ class _Search:
             phases=phases,
         )
         choices = self.component.inputs.choices
-        # The last failing call is the smallest one: find ends by calling it once more.
-        with contextlib.suppress(NoSuchExample):
+        # The last failing call is the smallest one: find ends by calling it once more. It skips where nothing is to replay.
+        with contextlib.suppress(NoSuchExample, unittest.SkipTest):
             hypothesis.find(choices, self.fails, settings=settings, random=chance, database_key=self.key)
 
 
