@@ -34,7 +34,9 @@ def measure(components: Sequence[Component]) -> dict[str, SpeedResult]:
         names = ",".join(c.name for c in components)
         done = subprocess.run(
             [
-                sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pytest.ini"),
+                sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            "-o",
+            "addopts=", "-c", str(ROOT / "pytest.ini"),
                 f"--rootdir={ROOT}", str(ROOT / "parity" / "benchmarks" / "bench_components.py"), "--benchmark-only",
                 "--benchmark-disable-gc", f"--benchmark-json={report}", "--benchmark-warmup=on",
                 "--benchmark-warmup-iterations=3", "--benchmark-min-rounds=10", "--benchmark-max-time=0.2",
