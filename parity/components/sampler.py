@@ -245,7 +245,7 @@ def make(data: bytes) -> bytes:
     if choices.once_in(24):
         desc, uniform, logits = _spoilt(choices, desc, uniform, logits)
         allowed = None
-    elif history and n > 1 and choices.once_in(5):
+    elif history and n > 1 and choices.once_in(4):
         desc, allowed = _tied(choices, desc, logits, history, n_prompt)
     return write(Request(desc, uniform, logits.tobytes(), allowed, history, n_prompt, top))
 
@@ -255,6 +255,8 @@ def _tied(
 ) -> tuple[SamplerDesc, np.ndarray]:
     """A greedy choice between an id of the history and one next to it, whose logit is what the penalties leave of the
     first, or its neighbour: how each of them is rounded decides it."""
+    if choices.below(2):  # penalties whose sum and product are rounded
+        desc = replace(desc, frequency_penalty=choices.of((0.1, 0.7, -0.3)), presence_penalty=choices.of((0.6, 0.2)))
     one = history[-1] % len(logits)
     other = (one + choices.of((1, len(logits) - 1))) % len(logits)
     f32, times = np.float32, history[n_prompt:].count(one)
