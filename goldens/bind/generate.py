@@ -225,6 +225,8 @@ def _unsupported() -> Iterator[Row]:
         **{"use_parallel_residual": "bool 0", "nextn_predict_layers": "i16 0"},
     }
     yield good("all that is not used, said so", {f"llama.{key}": value for key, value in off.items()})
+    other = {"embedding_scale": "f64 0000000000000000", "residual_scale": "f32 80000000", "logit_scale": "f32 3F800000"}
+    yield good("what has two such values, with the other", {f"llama.{key}": value for key, value in other.items()})
     on = {
         **{"expert_count": "u32 8", "attention.causal": "bool 0", "attention.clamp_kqv": "f32 41000000"},
         **{"attention.sliding_window_pattern": "u32 0", "attention.shared_kv_layers": "u32 2"},
