@@ -235,6 +235,20 @@ async def _one(client: Client, chance: random.Random, until: float, report: Repo
             report.failures.append(f"{name}: {type(error).__name__}: {error}")
 
 
+async def _fill(base: str, report: Report) -> None:
+    """Fills every bank, so that moments at rest compare: what a bank holds is the memory that it takes."""
+    async with Client(base_url=base, timeout=300) as client:
+        prompts = [[i + 5, *range(100, CTX + 70)] for i in range(BANKS)]
+        requests = [
+            client.post("/v1/completions", json={"model": "default", "prompt": p, "max_tokens": CTX - len(p)})
+            for p in prompts
+        ]
+        for response in await asyncio.gather(*requests):
+            report.requests["fill"] += 1
+            if response.status_code != 200:
+                report.failures.append(f"fill: {response.status_code}: {response.text[:200]}")
+
+
 async def _phase(base: str, seed: str, clients: int, until: float, report: Report) -> None:
     limits = httpx.Limits(max_keepalive_connections=1)
     async with asyncio.TaskGroup() as group:
@@ -279,6 +293,7 @@ async def run(base: str, pid: int, minutes: float, clients: int, seed: int, say:
     for name, share in parts:
         ends += share * minutes * 60
         await _phase(base, f"{seed} {name}", clients, ends, report)
+        await _fill(base, report)
         moment = await _at_rest(base, pid)
         if name == "warm":
             report.warm = moment
