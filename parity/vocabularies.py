@@ -39,7 +39,7 @@ def _rows() -> list[str]:
 
 
 ROWS = _rows()
-SETUPS = ("smollm2", "deepseek", "worked", *(f"tiny/{name}" for name in ROWS))
+SETUPS = ("smollm2", "deepseek", "worked", *(f"tiny/{name}" for name in sorted(TABLE)))
 
 
 @functools.cache
@@ -143,6 +143,7 @@ def tiny(pre: str) -> Vocabulary:
         ("", Kind.CONTROL),
         ("<s>", Kind.CONTROL),
         (_spelled("th"), Kind.UNUSED),
+        (_spelled(" é unused"), Kind.UNUSED),
         ("名", Kind.NORMAL),
         ("ĠĠ€", Kind.UNUSED),
         ("é", 0),
