@@ -121,6 +121,14 @@ def cases() -> Iterator[Case]:
     yield from _arrays()
     yield from _several()
     yield from _sets()
+    yield from _largest()
+
+
+def _largest() -> Iterator[Case]:
+    """As many elements as there may be, of which no file has the bytes."""
+    for dims in ((2**63 - 1,), (7**2 * 73 * 127, 337 * 92737 * 649657)):
+        raw = W().tensor("t", dims, 24, data=b"").build()
+        yield one(f"2^63 - 1 elements in {len(dims)} dimensions", raw, past("t"))
 
 
 def _single() -> Iterator[Case]:
