@@ -24,6 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from ds4.sys import oracles
+
+from parity.fuzz import BY_HYPOTHESIS
 from parity.registry import ROOT, GateError, chosen
 from parity.trial import BROKEN
 
@@ -96,6 +99,7 @@ def attempt(mutation: Mutation, examples: int, seed: int, both: bool = False) ->
         elsewhere = [p for p in sys.path if p and Path(p).resolve() not in {ROOT.resolve(), (ROOT / "host").resolve()}]
         env = {
             **os.environ,
+            **_places(),
             "PYTHONPATH": os.pathsep.join([str(tree / "host"), str(tree), *elsewhere]),
             "BUILD_WORKSPACE_DIRECTORY": str(tree),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -119,6 +123,20 @@ def attempt(mutation: Mutation, examples: int, seed: int, both: bool = False) ->
     return Trial(mutation, said["golden"], said["fuzz"])
 
 
+def _places() -> dict[str, str]:
+    """What was built and fetched, from wherever a trial runs."""
+    places = {name: Path(value) for name, value in os.environ.items() if name.startswith("DS4_")}
+    places.update([("DS4_ORACLES", path) for path in oracles.candidates() if path.is_file()][:1])
+    return {name: str(path.absolute()) for name, path in places.items() if path.exists()}
+
+
+def control(component: str, seed: int) -> None:
+    """A trial without a fault. GateError if it meets a difference all the same: then no trial says anything."""
+    found = attempt(Mutation(component, "no fault at all", "", "", ""), BY_HYPOTHESIS + 100, seed, both=True)
+    if found.caught or found.broken:
+        raise GateError("a trial without a fault does not pass", subject=component, found=found.how)
+
+
 def planted(mutation: Mutation, tree: Path) -> Path:
     """A new tree, the checkout but for the fault."""
     tree.mkdir()
@@ -130,6 +148,8 @@ def planted(mutation: Mutation, tree: Path) -> Path:
             shutil.copytree(entry, tree / entry.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         else:
             (tree / entry.name).symlink_to(entry.resolve())
+    if not mutation.find:
+        return tree
     file = tree / mutation.file
     text = file.read_text(encoding="utf-8").replace(mutation.find, mutation.replace)
     file.unlink()
@@ -155,6 +175,7 @@ def main(arguments: Sequence[str]) -> int:
         raise GateError(f"no faults to plant: {FILE} has none for these components")
     trials: list[Trial] = []
     with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(lambda name: control(name, args.seed), dict.fromkeys(m.component for m in mutations)))
         start = time.perf_counter()
         for trial in pool.map(lambda m: attempt(m, args.examples, args.seed, args.both), mutations):
             trials.append(trial)

@@ -43,6 +43,8 @@ _LONG = "It was remarkable how many people remembered the beginning of it, and h
 _PLANES = (0x0, 0x100, 0x600, 0x1000, 0x2000, 0x3000, 0x4E00, 0xA000, 0xAC00, 0xF900, 0x10000, 0x11000, 0x16000,
            0x1D000, 0x1F300, 0x20000, 0x30000, 0xE0000, 0xF0000, 0x100000)  # fmt: skip
 _OUTSIDE = (-1, -(1 << 63), (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
+# Which every row of the table cuts in its own way, as far as the small vocabularies can tell.
+_TELLING = "00000000's'S)\r\n//\u0344's!\n/xx中ªx"
 
 
 def _text(choose: Choices, longest: int) -> str:
@@ -114,17 +116,23 @@ def _request(choose: Choices, setup: str) -> Request:
     return Bos(_ids(choose, setup))
 
 
+_ANY_NAME = 200
+
+
 def _setup(choice: int) -> str:
     """Real vocabularies, one name of each row of the table, and all names."""
     if choice < 112:
         return "smollm2" if choice < 64 else "deepseek"
-    return _ROWS[choice % len(_ROWS)] if choice < 200 else _NAMES[choice % len(_NAMES)]
+    return _ROWS[choice % len(_ROWS)] if choice < _ANY_NAME else _NAMES[choice % len(_NAMES)]
 
 
 def made(seed: bytes) -> tuple[str, bytes]:
     """The input that a seed stands for."""
     choose = Choices(seed)
-    setup = _setup(choose.below(256))
+    choice = choose.below(256)
+    setup = _setup(choice)
+    if choice >= _ANY_NAME and choose.below(2):
+        return setup, tapes.write_input(Encode((Segment(_TELLING + _text(choose, 3), False),)))
     return setup, tapes.write_input(_request(choose, setup))
 
 
