@@ -39,6 +39,7 @@ from parity.registry import GateError
 WARM_UP = 0.25
 DRIFT_LIMIT = 1.0
 BANKS, CTX = 4, 1024
+CACHED_TEXTS = 4_800  # of about 900 characters: a little more than the tokenizer keeps
 WORDS = "ship lamp oil wind harbour keeper storm gull ledger engine bell tide rope sail north ночь 星 🌊 rock".split()
 
 Client = httpx.AsyncClient
@@ -249,6 +250,14 @@ async def _fill(base: str, report: Report) -> None:
                 report.failures.append(f"fill: {response.status_code}: {response.text[:200]}")
 
 
+async def _fill_cache(base: str, chance: random.Random) -> None:
+    """Fills the tokenizer's memory of texts, which is bounded but large beside the drift that is looked for."""
+    async with Client(base_url=base, timeout=60) as client:
+        for _ in range(CACHED_TEXTS // 8):
+            texts = [_text(chance, 180) for _ in range(8)]
+            await asyncio.gather(*(client.post("/tokenize", json={"content": text}) for text in texts))
+
+
 async def _phase(base: str, seed: str, clients: int, until: float, report: Report) -> None:
     limits = httpx.Limits(max_keepalive_connections=1)
     async with asyncio.TaskGroup() as group:
@@ -293,6 +302,8 @@ async def run(base: str, pid: int, minutes: float, clients: int, seed: int, say:
     for name, share in parts:
         ends += share * minutes * 60
         await _phase(base, f"{seed} {name}", clients, ends, report)
+        if name == "warm":
+            await _fill_cache(base, random.Random(seed))
         await _fill(base, report)
         moment = await _at_rest(base, pid)
         if name == "warm":
