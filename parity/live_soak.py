@@ -251,10 +251,12 @@ async def _fill(base: str, report: Report) -> None:
 
 
 async def _fill_cache(base: str, chance: random.Random) -> None:
-    """Fills the tokenizer's memory of texts, which is bounded but large beside the drift that is looked for."""
+    """Fills the tokenizer's memory of texts and words, which is bounded but large beside the drift that is looked for."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    made_up = ["".join(chance.choices(letters, k=6)) for _ in range(200_000)]
     async with Client(base_url=base, timeout=60) as client:
         for _ in range(CACHED_TEXTS // 8):
-            texts = [_text(chance, 180) for _ in range(8)]
+            texts = [" ".join(chance.choices(made_up, k=150)) for _ in range(8)]
             await asyncio.gather(*(client.post("/tokenize", json={"content": text}) for text in texts))
 
 
