@@ -251,7 +251,7 @@ async def _fill(base: str, report: Report) -> None:
 
 
 async def _fill_cache(base: str, chance: random.Random) -> None:
-    """Fills the tokenizer's memory of texts and words, which is bounded but large beside the drift that is looked for."""
+    """Fills the tokenizer's memory of texts and words: it is bounded, but large beside the drift that is looked for."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     made_up = ["".join(chance.choices(letters, k=6)) for _ in range(200_000)]
     async with Client(base_url=base, timeout=60) as client:
