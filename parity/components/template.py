@@ -107,7 +107,6 @@ COMPONENT = Component(
         "host/ds4/core/alternatives.py",
         "host/ds4/core/tapes/template.py",
         "oracles/template/*",
-        "oracles/common/*",
         "parity/components/template.py",
         "goldens/template/**",
     ),

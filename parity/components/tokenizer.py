@@ -199,7 +199,6 @@ COMPONENT = Component(
         "host/ds4/core/output/utf8.py",
         "host/ds4/core/tapes/tokenizer.py",
         "oracles/tokenizer/*",
-        "oracles/common/*",
         "parity/vocabularies.py",
         "parity/components/tokenizer.py",
         "goldens/tokenizer/**",
