@@ -63,10 +63,13 @@ def run(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None]) -> 
             done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
             for future in done:
                 name = futures[future]
+                if (error := future.exception()) is not None:
+                    results[name] = Result(None, [], f"{type(error).__name__}: {error}")
+                    continue
                 gathered[name].append(future.result())
                 if len(gathered[name]) == len(parts[name]):
                     say(f"  {(time.monotonic() - start) / 60:5.1f} min  {_fuzzed(name, gathered[name])}")
-        for c in chosen:
+        for c in [c for c in chosen if c.name not in results]:
             goldens = next(g for g, _, _ in gathered[c.name] if g is not None)
             differences = [d for _, _, found in gathered[c.name] for d in found]
             ran = [f for _, f, _ in gathered[c.name]]
