@@ -1,7 +1,7 @@
 """The soak of the components: large inputs to all of them, mixed, for minutes.
 
-Differences fail it. How much memory grew is recorded, not judged: what a component remembers of its inputs is bounded but
-may fill for longer than this lasts. The live soak, which fills it first, judges growth.
+Differences fail it. How much memory grew is recorded, not judged: what a component remembers of its inputs is bounded
+but may fill for longer than this lasts. The live soak, which fills it first, judges growth.
 """
 
 from __future__ import annotations
