@@ -191,7 +191,7 @@ def _bytes(kind: int, dims: tuple[int, ...]) -> int:
     count = 1
     for dim in dims:
         count *= dim
-    return min(count // block * nbytes, 2**64 - 1)  # no tape holds more
+    return min(count // block * nbytes, 2**63 - 1)  # no tape holds more
 
 
 @functools.cache
