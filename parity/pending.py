@@ -169,7 +169,7 @@ def write(
     }
     for name, value in (("input", input), ("expected", expected), ("oracle", oracle), ("found", found)):
         body[name] = _dump(value, where, f"{stem}.{name}")
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
     body |= {"why": why, "command": command, "reader": reader, "created": now}
     path = where / f"{stem}.json"
     _replace(path, json.dumps(body, ensure_ascii=True, indent=1).encode("ascii") + b"\n")
