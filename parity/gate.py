@@ -24,6 +24,7 @@ from parity.evidence import Evidence, Fuzz, Goldens
 from parity.fuzz import fuzz
 from parity.registry import components as registered
 from parity.runner import Disagreement, check_goldens, golden_files
+from parity.shrink import shrunk
 
 EXAMPLES = 5_000
 """Of the gate's own short fuzz."""
@@ -145,7 +146,7 @@ def _prove_one(name: str, plan: Plan, accepted: tuple[Deviation, ...]) -> _Prove
         found = outcome.disagreement
         ran = Fuzz(outcome.examples, round(outcome.seconds, 2), plan.seed, int(found is not None), outcome.explained)
         if found is not None:
-            unexplained.append(found)
+            unexplained.append(shrunk(component, found, accepted))
     return _Proven(goldens, unexplained, ran)
 
 
