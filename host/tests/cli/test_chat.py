@@ -66,8 +66,8 @@ def test_ctrl_c_stops_the_answer_and_keeps_what_came_of_it(chat: PseudoTerminal)
 def test_an_answer_stopped_before_its_first_text_is_taken_back(model: Path) -> None:
     with terminal(model, "--batch", "1") as chat:  # a prefill long enough to be stopped: one step a token
         chat.wait_for("ds4>")
-        chat.send("abcdefghijklmnop" * 4 + "\r")
-        time.sleep(0.3)
+        chat.send("abcdefghijklmnop" * 7 + "\r")
+        time.sleep(0.2)
         chat.send(CTRL_C)
         chat.wait_for("generated 0 tok")
         chat.wait_for("ds4>")
