@@ -67,7 +67,7 @@ def test_an_answer_stopped_before_its_first_text_is_taken_back(model: Path) -> N
     with terminal(model, "--batch", "1") as chat:  # a prefill long enough to be stopped: one step a token
         chat.wait_for("ds4>")
         chat.send("abcdefghijklmnop" * 7 + "\r")
-        time.sleep(0.2)
+        time.sleep(0.7)
         chat.send(CTRL_C)
         chat.wait_for("generated 0 tok")
         chat.wait_for("ds4>")
