@@ -44,6 +44,7 @@ stdenv.mkDerivation {
     mkdir -p $out/lib/ds4/native/bridge $out/bin
     cp -r host $out/lib/ds4/host
     rm -rf $out/lib/ds4/host/tests
+    cp parity/ledger.toml $out/lib/ds4/host/ds4/core/components.toml
     cp native/bridge/ds4_bridge.h $out/lib/ds4/native/bridge/
     ln -s $native/lib/libds4.so $out/lib/ds4/native/libds4.so
     for program in ds4:ds4_cli ds4-server:server ds4-bench:bench; do
