@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,19 @@ def load(path: Path) -> Evidence | None:
         parts: dict[str, Any] = {"goldens": Goldens, "fuzz": Fuzz, "soak": Soak, "speed": SpeedResult}
         for name, kind in parts.items():
             if raw.get(name) is not None:
-                raw[name] = kind(**raw[name])
-        return Evidence(**raw)
-    except (OSError, ValueError, TypeError):
+                raw[name] = _numbers(kind(**raw[name]))
+        record = Evidence(**raw)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
+    texts = (record.component, record.digest, record.date, record.command, record.machine)
+    return record if all(isinstance(text, str) for text in texts) else None
+
+
+def _numbers(part: Any) -> Any:
+    """A part of the record, whose fields are all numbers. TypeError where one is not."""
+    if not all(type(getattr(part, one.name)) in (int, float) for one in fields(part)):
+        raise TypeError("not a number")
+    return part
 
 
 def kept(name: str) -> Evidence | None:
@@ -116,11 +125,21 @@ def _memory() -> Path:
 
 def _write(path: Path, evidence: Evidence) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        file.write(evidence.dump())
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    replace_file(path, evidence.dump())
     return path
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Puts a file in place whole, or, when that is interrupted, not at all and without a trace."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def today() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
-from ds4.core.components import Entry, State, ledger
+from ds4.core import components
+from ds4.core.components import Entry, State
 
-from parity.evidence import today
+from parity.evidence import replace_file, today
 from parity.registry import workspace
 
 HEAD = """\
@@ -31,29 +32,30 @@ class Change:
     reason: str
 
 
+def entries() -> dict[str, Entry]:
+    """The checkout's ledger: not the copy that was built into this program, which an earlier change has passed by."""
+    return components.read(_path())
+
+
 def write(change: Change) -> None:
     """Puts the change into the checkout's ledger, whole or not at all."""
-    entries = {**ledger(), change.name: Entry(change.name, change.state, today()[:10])}
-    reasons = _reasons()
-    reasons[change.name] = change.reason
+    after = {**entries(), change.name: Entry(change.name, change.state, today()[:10])}
+    reasons = {**_reasons(), change.name: change.reason}
     text = HEAD
-    for name in sorted(entries):
-        entry = entries[name]
-        text += (
-            f'\n[{name}]\nstate = "{entry.state}"\nsince = "{entry.since}"\nreason = {_quoted(reasons.get(name, ""))}\n'
-        )
-    path = workspace() / "parity" / "ledger.toml"
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-    ledger.cache_clear()
+    for name in sorted(after):
+        head = name if name.isidentifier() and name.isascii() else _quoted(name)
+        since, reason = _quoted(after[name].since), _quoted(reasons.get(name, ""))
+        text += f'\n[{head}]\nstate = "{after[name].state}"\nsince = {since}\nreason = {reason}\n'
+    replace_file(_path(), text)
+    components.ledger.cache_clear()
+
+
+def _path() -> Path:
+    return workspace() / "parity" / "ledger.toml"
 
 
 def _reasons() -> dict[str, str]:
-    import tomllib
-
-    raw = tomllib.loads((workspace() / "parity" / "ledger.toml").read_text(encoding="utf-8"))
+    raw = tomllib.loads(_path().read_text(encoding="utf-8"))
     return {name: str(row.get("reason", "")) for name, row in raw.items()}
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ds4.core.components import ledger
-
 from parity import deviations, evidence
 from parity.component import Component
 from parity.digest import digest
 from parity.gate import is_campaign
-from parity.ledger import Change, write
+from parity.ledger import Change, entries, write
 from parity.registry import GateError
 
 
@@ -48,6 +46,6 @@ def demote(component: Component, reason: str) -> str:
         raise GateError("a native component is the engine itself: there is nothing to switch", subject=component.name)
     if not reason.strip():
         raise GateError("a demotion needs a reason: --reason TEXT", subject=component.name)
-    before = ledger().get(component.name)
+    before = entries().get(component.name)
     write(Change(component.name, "oracle", reason))
     return f"{component.name}: {before.state if before else 'unlisted'} -> oracle"
