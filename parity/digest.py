@@ -1,4 +1,5 @@
-"""What evidence is about: the bytes of both sides, contract, goldens and harness, and the lock lines they name."""
+"""What evidence is about: the bytes of both sides, contract, goldens and harness, the lock lines they name, and the
+deviations that let differences pass."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from parity import deviations
 from parity.component import Component
 from parity.registry import ROOT, GateError
 
@@ -68,6 +70,10 @@ def digest(component: Component) -> str:
     total = hashlib.sha256()
     for path in files(component):
         total.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + _hash(path))
+    for one in sorted(deviations.read(), key=lambda d: d.id):
+        if one.component == component.name:  # what was proven under it is not proven without it
+            said = (one.input.pattern, one.oracle.pattern, one.python.pattern)
+            total.update(b"deviation\0" + b"\0".join([one.id.encode(), *said]))
     for name in sorted(component.locks):
         line = lock_lines().get(_normal(name))
         if line is None:

@@ -8,6 +8,7 @@ red     a side differs from a golden or from the other side, is too slow, or a d
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -16,14 +17,16 @@ from typing import Literal
 
 from ds4.core.components import State, ledger
 
-from parity import deviations, evidence, speed
+from parity import deviations, evidence, golden_files, registry, speed
 from parity.component import AXES, Axis, Component
 from parity.deviations import Deviation
 from parity.digest import digest
 from parity.evidence import Evidence, Fuzz, Goldens
 from parity.fuzz import fuzz
+from parity.registry import GateError
 from parity.registry import components as registered
-from parity.runner import Disagreement, check_goldens, golden_files
+from parity.runner import Disagreement, check_goldens
+from parity.runner import golden_files as golden_files_of
 from parity.shrink import shrunk
 
 EXAMPLES = 5_000
@@ -81,8 +84,9 @@ class _Proven:
 def judge(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None] = lambda text: None) -> list[Finding]:
     """Findings in the order of `chosen`. say: progress, one line each."""
     accepted = deviations.read()
+    _listed(accepted)
     digests = {c.name: digest(c) for c in chosen}
-    known = {c.name: _known(c, digests[c.name]) for c in chosen}
+    known = {c.name: _known(c, digests[c.name], plan) for c in chosen}
     work = [c for c in chosen if plan.full or known[c.name] is None]
     rest = [c for c in chosen if c not in work]
     if work:
@@ -106,11 +110,28 @@ def judge(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None] = 
     return findings
 
 
-def _known(component: Component, now: str) -> Evidence | None:
-    """What was already proven about these very files, here or by the campaign in the repository."""
+def _listed(accepted: tuple[Deviation, ...]) -> None:
+    """GateError for a name in the ledger or the deviations that no component has: it would change nothing, unseen."""
+    every = registered()
+    for file, names in (
+        ("parity/ledger.toml", set(ledger())),
+        ("parity/deviations.toml", {d.component for d in accepted}),
+    ):
+        if wrong := sorted(names - set(every)):
+            raise GateError("no such component", subject=file, expected=", ".join(every), found=", ".join(wrong))
+
+
+def _known(component: Component, now: str, plan: Plan) -> Evidence | None:
+    """What was already proven about these very files, here or by the campaign in the repository: at least as much as
+    the plan asks for. A run with fewer examples, or without speed, is no proof for one with them."""
     for record in (evidence.remembered(component.name), evidence.kept(component.name)):
-        if record is not None and record.digest == now and record.goldens is not None and record.goldens.failed == 0:
-            return record
+        if record is None or record.digest != now or record.goldens is None or record.goldens.failed:
+            continue
+        if plan.examples and (record.fuzz is None or record.fuzz.disagreements or record.fuzz.examples < plan.examples):
+            continue
+        if plan.speed and "performance" in component.axes and record.speed is None:
+            continue
+        return record
     return None
 
 
@@ -137,9 +158,10 @@ def _summary(proven: _Proven) -> str:
 
 def _prove_one(name: str, plan: Plan, accepted: tuple[Deviation, ...]) -> _Proven:
     component = registered()[name]
+    _readable(component)
     cases, differences = check_goldens(component)
     unexplained = [d for d in differences if deviations.covering(accepted, d) is None]
-    goldens = Goldens(len(golden_files(component)), cases, len(unexplained))
+    goldens = Goldens(len(golden_files_of(component)), cases, len(unexplained))
     ran = None
     if plan.examples:
         outcome = fuzz(component, plan.examples, plan.seed, deviations=accepted)
@@ -148,6 +170,16 @@ def _prove_one(name: str, plan: Plan, accepted: tuple[Deviation, ...]) -> _Prove
         if found is not None:
             unexplained.append(shrunk(component, found, accepted))
     return _Proven(goldens, unexplained, ran)
+
+
+def _readable(component: Component) -> None:
+    """GateError or GoldenFileError for a golden that is not of its form, with its file and line."""
+    for path in golden_files_of(component):
+        name = path.relative_to(registry.ROOT).as_posix()
+        try:
+            golden_files.rows(name, path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise GateError(f"cannot be read: {error}", subject=name) from None
 
 
 def _finding(
@@ -186,7 +218,7 @@ def _finding(
             finding.marks[axis] = "kept" if measured is None else "fail" if measured[1] else "pass"
         else:
             finding.marks[axis] = "kept" if proven is None else "fail" if differences else "pass"
-    if not component.native and finding.state != "promoted":
+    if not component.native and finding.state not in ("promoted", "retired"):
         finding.notes.append(f"not promoted: {finding.state}")
     if campaign is None:
         finding.notes.append("no campaign yet")
@@ -214,7 +246,7 @@ def _fault(found: Disagreement, plan: Plan) -> tuple[str, str]:
         what = f"{found.golden}: {found.case}"
         return (
             f"{what}\n{found.summary()}",
-            f"./dev gate show {found.component} --golden {found.golden} --case '{found.case}'",
+            f"./dev gate show {found.component} --golden {found.golden} --case {shlex.quote(found.case)}",
         )
     reproduce = f"./dev gate {found.component} --full --examples {plan.examples} --seed {plan.seed}"
     return f"the sides differ on a generated input of {len(found.tape)} bytes\n{found.summary()}", reproduce
