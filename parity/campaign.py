@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
 
-from parity import deviations, evidence, soak, speed
+from parity import deviations, evidence, soak, speed, workers
 from parity.component import Component
 from parity.digest import digest
 from parity.evidence import Evidence, Fuzz, Goldens, Soak
@@ -52,7 +51,7 @@ def run(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None]) -> 
     proven: dict[str, tuple[Goldens, Fuzz]] = {}
     say(f"campaign over {len(chosen)} components: {plan.examples:,} examples each, seed {seed}, {plan.jobs} processes")
     start = time.monotonic()
-    with ProcessPoolExecutor(plan.jobs, mp_context=get_context("spawn")) as pool:
+    with workers.pool(plan.jobs) as pool:
         parts = {c.name: _chunks(plan.examples, seed) for c in chosen}
         futures: dict[Future[tuple[Goldens | None, Fuzz, list[Disagreement]]], str] = {}
         for c in chosen:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Literal
 
 from ds4.core.components import State, ledger
 
-from parity import deviations, evidence, golden_files, registry, speed
+from parity import deviations, evidence, golden_files, registry, speed, workers
 from parity.component import AXES, Axis, Component
 from parity.deviations import Deviation
 from parity.digest import digest
@@ -141,7 +139,7 @@ def _prove(
     if plan.jobs < 2 or len(work) < 2:
         return {c.name: _prove_one(c.name, plan, accepted) for c in work}
     results = {}
-    with ProcessPoolExecutor(min(plan.jobs, len(work)), mp_context=get_context("spawn")) as pool:
+    with workers.pool(min(plan.jobs, len(work))) as pool:
         waiting = {c.name: pool.submit(_prove_one, c.name, plan, accepted) for c in work}
         for name, future in waiting.items():
             results[name] = future.result()
