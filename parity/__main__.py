@@ -22,13 +22,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ds4.errors import Ds4Error
+from ds4.sys.tape import TapeError
 
 from parity import campaign, gate, promotion
 from parity.pending import clear as clear_pendings
 from parity.pending import new_cases
 from parity.pending import write as write_pending
 from parity.registry import chosen
-from parity.report import files
+from parity.report import files as reports
 from parity.report.table import table
 from parity.runner import Disagreement, cases, shielded, sides
 
@@ -46,14 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         return VERBS[command](arguments[1:] if command != "judge" else arguments)
-    except Ds4Error as error:
+    except BrokenPipeError:
+        return 1
+    except (Ds4Error, TapeError, OSError) as error:
         say(f"gate: {error}")
         return 2
     except KeyboardInterrupt:
         say("gate: stopped")
         return 130
-    except BrokenPipeError:
-        return 1
 
 
 def _terminated(number: int, frame: object) -> None:
@@ -64,6 +65,26 @@ def _terminated(number: int, frame: object) -> None:
 def _parser(command: str, about: str) -> argparse.ArgumentParser:
     program = "./dev gate" + (f" {command}" if command else "")
     return argparse.ArgumentParser(program, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def _count(least: int) -> Callable[[str], int]:
+    """The type of a number on the command line that must not be smaller."""
+
+    def count(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"at least {least}")
+        return value
+
+    count.__name__ = "number"
+    return count
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e6:
+        raise argparse.ArgumentTypeError("minutes, 0 or more")
+    return value
 
 
 def _path(text: str) -> Path:
@@ -77,17 +98,19 @@ def _judge(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="components (default: all)")
     parser.add_argument("--full", action="store_true", help="prove everything again")
     parser.add_argument("--release", action="store_true", help="yellow is red")
-    parser.add_argument("--examples", type=int, default=gate.EXAMPLES, help=f"of the fuzz (default {gate.EXAMPLES:,})")
+    count, most = _count(0), gate.EXAMPLES
+    parser.add_argument("--examples", type=count, default=most, help=f"of the fuzz (default {most:,}); 0: goldens only")
     parser.add_argument("--seed", type=int, default=1, help="of the fuzz (default 1)")
     parser.add_argument("--no-speed", action="store_true", help="leave the performance axis out")
     parser.add_argument("--report", type=_path, metavar="DIR", help="write gate.json, gate.xml and gate.html there")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
+    jobs = os.cpu_count() or 1
+    parser.add_argument("--jobs", type=_count(1), default=jobs, help="processes (default: one per processor)")
     args = parser.parse_args(arguments)
     plan = gate.Plan(args.full, args.examples, args.seed, not args.no_speed, args.jobs)
     findings = gate.judge(chosen(args.names), plan, say)
     sys.stdout.write(table(findings, colour=sys.stdout.isatty()))
     if args.report:
-        files.write(args.report, findings)
+        reports.write(args.report, findings)
         say(f"report: {args.report}/gate.html")
     for finding in findings:
         clear_pendings(finding.component.name)
@@ -129,10 +152,11 @@ def _show(arguments: Sequence[str]) -> int:
     if args.golden or args.case:
         found = [
             c for c in cases(component)
-            if (not args.golden or c.golden.endswith(args.golden)) and (not args.case or c.case == args.case)
+            if (not args.golden or args.golden in c.golden) and (not args.case or c.case == args.case)
         ]  # fmt: skip
         if not found:
-            say("gate: there is no such golden case")
+            files = sorted({c.golden for c in cases(component)})
+            say(f"gate: there is no such golden case; {component.name} has {', '.join(files)}")
             return 2
         tape, setup, expected = found[0].tape, found[0].setup, found[0].expected
     elif args.file in (None, "-"):
@@ -156,10 +180,10 @@ def _show(arguments: Sequence[str]) -> int:
 def _campaign(arguments: Sequence[str]) -> int:
     parser = _parser("campaign", "The long fuzz and the soak. Writes parity/evidence/NAME.json of each that holds.")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--examples", type=int, default=gate.CAMPAIGN_EXAMPLES)
-    parser.add_argument("--soak-minutes", type=float, default=5.0)
+    parser.add_argument("--examples", type=_count(1), default=gate.CAMPAIGN_EXAMPLES)
+    parser.add_argument("--soak-minutes", type=_minutes, default=5.0)
     parser.add_argument("--seed", type=int, default=None, help="default: drawn, and recorded")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=_count(1), default=os.cpu_count() or 1)
     args = parser.parse_args(arguments)
     plan = campaign.Plan(args.examples, args.soak_minutes * 60, args.seed, args.jobs)
     results = campaign.run(chosen(args.names), plan, say)
