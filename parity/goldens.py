@@ -185,7 +185,10 @@ Each entry is a person's decision in the review (`./dev review`): what a golden 
 
 
 def _signed(name: str, reason: str) -> tuple[str, str]:
-    name, reason = " ".join(name.split()), " ".join(reason.split())
+    name, reason = _line(name), _line(reason)
+    for subject, text in (("name", name), ("reason", reason)):
+        if not text.isprintable():
+            raise ReviewError("cannot be written down", subject=subject, expected="text", found=ascii(text)[:80])
     if not name:
         raise ReviewError("accepting needs a name", subject="name", expected="who decides", found="nothing")
     if len(reason) < 8:
@@ -206,14 +209,18 @@ def _entry(one: Pending, today: str) -> manifest.Entry:
 
 def _note(one: Pending, name: str, reason: str, today: str, old: str | None, new: str | None) -> str:
     what = "removed" if new is None or one.found is None else "new" if one.expected is None else "changed"
-    case = "the whole file" if one.case is None else " ".join(one.case.split())
+    case = "the whole file" if one.case is None else _line(one.case)
     return (
         f"## {today}: {one.golden}, {case}\n\n"
         f"{reason}\n\n"
         f"- {what} by {name}\n"
-        f"- found: {one.why}, `{one.command}`\n"
+        f"- found: {_line(one.why)}, `{_line(one.command)}`\n"
         f"- sha256 of the file: {old or 'none'} to {new or 'none'}\n"
     )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @contextmanager

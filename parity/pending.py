@@ -24,6 +24,7 @@ file lies beside the JSON. Writing needs nothing but the standard library, excep
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import io
 import json
@@ -55,6 +56,7 @@ INLINE = 1 << 20  # bytes of a value that stands in the JSON itself
 LARGEST = 256 << 20  # bytes of any value
 _FIELDS = ("component", "golden", "kind", "why", "command", "created")
 _GOLDEN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+")
+_CODE = re.compile(r"(review|tests|goldens)/.*|.*(\.(py|bzl|sh|js|css|html)|(^|/)BUILD(\.bazel)?)")
 
 
 class PendingError(Ds4Error):
@@ -152,7 +154,7 @@ def write(
     Raises PendingError for a golden whose name leads elsewhere, an unknown kind or a value above LARGEST bytes.
     """
     golden = golden.removeprefix("goldens/")
-    if _GOLDEN.fullmatch(golden) is None:
+    if not _is_golden(golden):
         raise PendingError("no golden's name", expected="folder/file, relative to goldens/", found=repr(golden))
     if kind not in KINDS:
         raise PendingError("no such kind", subject=golden, expected=" | ".join(KINDS), found=kind)
@@ -176,6 +178,11 @@ def write(
     return path
 
 
+def _is_golden(name: str) -> bool:
+    """Whether a file of goldens/ can be a golden: nothing that runs, and nothing that leads elsewhere."""
+    return _GOLDEN.fullmatch(name) is not None and _CODE.fullmatch(name) is None
+
+
 def new_cases(component: str) -> str:
     """The golden that cases without outside truth go to (found by a fuzz, asked for by a person)."""
     return f"{component}/found/cases.jsonl"
@@ -196,10 +203,10 @@ def clear(component: str, *, into: Path | None = None) -> None:
     where = folder() if into is None else into
     for path in where.glob("*.json") if where.is_dir() else ():
         try:
-            body = json.loads(path.read_bytes())
+            body = json.loads(_bounded_file(path))
             if body["component"] == component:
                 discard(body["golden"], body["case"], into=where)
-        except (ValueError, KeyError, TypeError):
+        except Exception:
             continue  # no pending; the review tells of it
 
 
@@ -215,7 +222,7 @@ def collect(root: Path | None = None) -> Collected:
     for source, read, read_side in _files(root):
         try:
             found = _load(read(), source, read_side)
-        except (Ds4Error, OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except Exception as error:  # anybody may have written the file: it is told of, and hides no other
             broken.append(Broken(source, f"{type(error).__name__}: {error}"))
             continue
         if found.id in settled:
@@ -304,7 +311,7 @@ def _files(root: Path) -> Iterator[tuple[str, Callable[[], bytes], Callable[[str
         archives += [path / "outputs.zip" for path in outputs]
     for where in folders:
         for path in sorted(where.glob("*.json")):
-            yield _relative(path, root), path.read_bytes, _beside(where)
+            yield _relative(path, root), functools.partial(_bounded_file, path), _beside(where)
     for archive in archives:
         if not archive.is_file():
             continue
@@ -326,6 +333,8 @@ def _beside(where: Path) -> Callable[[str], bytes]:
 
 
 def _bounded_file(path: Path) -> bytes:
+    if not path.is_file():
+        raise PendingError("is no file", subject=path.name)
     if path.stat().st_size > LARGEST:
         raise PendingError("too large", subject=path.name, expected=LARGEST, found=path.stat().st_size)
     return path.read_bytes()
@@ -351,19 +360,23 @@ def _load(data: bytes, source: str, beside: Callable[[str], bytes]) -> Pending:
     if not isinstance(body, dict) or body.get("pending") != VERSION:
         found = body.get("pending") if isinstance(body, dict) else type(body).__name__
         raise PendingError("no pending of this form", expected=f"version {VERSION}", found=found)
-    for name in _FIELDS:
-        if not isinstance(body.get(name), str):
-            raise PendingError("no text", subject=name, expected="text", found=type(body.get(name)).__name__)
-    if _GOLDEN.fullmatch(body["golden"]) is None or body["kind"] not in KINDS:
-        raise PendingError("no golden's name or kind", found=f"{body['golden']!r}, {body['kind']!r}")
     case = body.get("case")
-    if case is not None and not isinstance(case, str):
-        raise PendingError("no text", subject="case", expected="text or null", found=type(case).__name__)
+    texts: dict[str, Any] = {name: body.get(name) for name in _FIELDS}
+    texts |= {name: body.get(name, "") for name in ("setup", "reader")}
+    for name, text in (texts | ({} if case is None else {"case": case})).items():
+        if not isinstance(text, str):
+            raise PendingError("no text", subject=name, expected="text", found=type(text).__name__)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise PendingError("no text", subject=name, expected="no lone surrogate", found=ascii(text)[:80]) from None
+    if not _is_golden(body["golden"]) or body["kind"] not in KINDS:
+        raise PendingError("no golden's name or kind", found=f"{body['golden']!r}, {body['kind']!r}")
     return Pending(
         component=body["component"],
         golden=body["golden"],
         case=case,
-        setup=str(body.get("setup", "")),
+        setup=texts["setup"],
         kind=body["kind"],
         input=_value(body.get("input"), "input", beside),
         expected=_value(body.get("expected"), "expected", beside),
@@ -372,7 +385,7 @@ def _load(data: bytes, source: str, beside: Callable[[str], bytes]) -> Pending:
         why=body["why"],
         command=body["command"],
         created=body["created"],
-        reader=str(body.get("reader", "")),
+        reader=texts["reader"],
         id=hashlib.sha256(data).hexdigest()[:16],
         source=source,
     )
@@ -409,11 +422,11 @@ def _settled(root: Path) -> set[str]:
     path = root / ".dev" / "reviewed.jsonl"
     if not path.is_file():
         return set()
-    identities = set()
-    for line in path.read_text(encoding="ascii").splitlines():
+    identities: set[str] = set()
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            identities.add(json.loads(line)["id"])
-        except (ValueError, KeyError, TypeError):
+            identities.add(str(json.loads(line)["id"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue  # the last line of a process that was killed: its pending shows again
     return identities
 
