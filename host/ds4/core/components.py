@@ -6,7 +6,7 @@ sides, and gets back the one to call:
     read = components.pick("gguf", python=_read, oracle=by_oracle)
 
 DS4_COMPONENT_<NAME>=oracle|python forces one side. A component that the ledger does not list is new and has no
-evidence: production lets Python decide, and says so in `table()`.
+evidence: production lets Python decide.
 
 A *candidate* is decided by the oracle while a sample of its calls goes to Python as well; differences are counted and
 logged, and never reach the caller. The sample is one call in SAMPLE, and Python's part of the time stays below SHARE.
@@ -71,8 +71,12 @@ def _file() -> Path:
 
 @functools.cache
 def ledger() -> dict[str, Entry]:
-    """The promotion ledger, by component. SettingsError for one that cannot be read."""
-    path = _file()
+    """The promotion ledger that this process goes by, by component. SettingsError for one that cannot be read."""
+    return read(_file())
+
+
+def read(path: Path) -> dict[str, Entry]:
+    """The ledger in a file. SettingsError for one that cannot be read."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -107,8 +111,25 @@ def choice(name: str) -> Choice:
 
 
 def table() -> list[Choice]:
-    """Every component of the ledger, by name."""
-    return [choice(name) for name in sorted(ledger())]
+    """Every component of the ledger or that a variable names, by name. SettingsError for a variable that names no side,
+    or a ledger that cannot be read."""
+    prefix = "DS4_COMPONENT_"
+    named = {key[len(prefix) :].lower() for key, value in os.environ.items() if key.startswith(prefix) and value}
+    return [choice(name) for name in sorted(named | ledger().keys())]
+
+
+def check() -> None:
+    """What a program asks before it begins, so that no request is the first to hear of it. Raises SettingsError as
+    `table` does and for an oracle that there is none of, OracleError where oracles decide and are not at hand."""
+    asked = [row for row in table() if row.side == "oracle"]
+    if not asked:
+        return
+    from ds4.sys import oracles
+
+    known = oracles.names()
+    for row in asked:
+        if row.name not in known:
+            raise SettingsError("no such component", subject=row.why, expected=", ".join(known), found=row.name)
 
 
 def pick(name: str, *, python: T, oracle: T) -> T:
@@ -129,7 +150,8 @@ _lock = threading.Lock()
 
 
 class _Budget:
-    """Which calls are shadowed: one in SAMPLE, while Python's share of the time allows it."""
+    """Which calls are shadowed: one in SAMPLE, while Python's share of the time allows it. One for each function or
+    class of a process: a call site may pick anew for every answer."""
 
     def __init__(self) -> None:
         self.calls, self.oracle_time, self.python_time = 0, 0.0, 0.0
@@ -137,6 +159,13 @@ class _Budget:
     def take(self) -> bool:
         self.calls += 1
         return self.calls % SAMPLE == 1 and self.python_time <= SHARE * (self.oracle_time + self.python_time) + 0.01
+
+
+_budgets: dict[tuple[str, str], _Budget] = {}
+
+
+def _budget(name: str, python: Callable[..., Any]) -> _Budget:
+    return _budgets.setdefault((name, getattr(python, "__qualname__", type(python).__qualname__)), _Budget())
 
 
 def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
@@ -174,7 +203,7 @@ def _shown(value: Any, error: BaseException | None) -> str:
 
 
 def _shadowed(name: str, python: Callable[..., Any], oracle: Callable[..., Any]) -> Callable[..., Any]:
-    budget = _Budget()
+    budget = _budget(name, python)
     if isinstance(python, type):
         return functools.partial(_pair, name, budget, python, oracle)
 

@@ -20,7 +20,7 @@ from types import FrameType
 
 import uvicorn
 
-from ds4.core import bind
+from ds4.core import bind, components
 from ds4.core.options import WARM
 from ds4.core.settings import Settings
 from ds4.core.template import ChatTemplate
@@ -222,6 +222,7 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Plans, listens, loads and serves until a signal. Raises Ds4Error for what stands in the way."""
+    components.check()
     plan = ServingPlan.make(settings)
     if settings[args.CHECK_CONFIG]:
         sys.stdout.write(plan.json() + "\n")
@@ -278,7 +279,8 @@ def _say(line: str) -> None:
 def _logging(access: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for name, level in (("ds4.server", logging.INFO), ("uvicorn.error", logging.ERROR)):
+    levels = (("ds4.server", logging.INFO), ("ds4.components", logging.WARNING), ("uvicorn.error", logging.ERROR))
+    for name, level in levels:
         logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.handlers = [handler]

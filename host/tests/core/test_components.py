@@ -19,6 +19,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(components, "_file", lambda: path)
     components.ledger.cache_clear()
     components.seen.clear()
+    components._budgets.clear()
     yield path
     components.ledger.cache_clear()
 
@@ -55,6 +56,21 @@ def test_a_variable_that_names_no_side_is_refused(ledger: Path, monkeypatch: pyt
     monkeypatch.setenv("DS4_COMPONENT_STOPS", "rust")
     with pytest.raises(SettingsError, match="oracle or python"):
         components.pick("stops", python=python, oracle=oracle)
+
+
+def test_a_variable_that_is_wrong_is_told_before_anything_begins(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    components.check()
+    monkeypatch.setenv("DS4_COMPONENT_STOPS", "rust")
+    with pytest.raises(SettingsError, match="oracle or python"):
+        components.check()
+    monkeypatch.delenv("DS4_COMPONENT_STOPS")
+    monkeypatch.setenv("DS4_COMPONENT_STOPZ", "oracle")
+    assert [row.name for row in components.table()] == ["stopz"]
+    monkeypatch.setattr("ds4.sys.oracles.names", lambda: ["stops"])
+    with pytest.raises(SettingsError, match="DS4_COMPONENT_STOPZ: no such component"):
+        components.check()
 
 
 def test_an_unknown_state_is_refused(ledger: Path) -> None:
@@ -112,6 +128,14 @@ def test_objects_with_state_are_shadowed_call_by_call(ledger: Path) -> None:
     counter = make(step=3)
     assert [counter.add(), counter.add(), counter.total] == [3, 6, 6]
     assert components.seen["stops differences"] == 2
+
+
+def test_a_call_site_that_picks_for_every_answer_still_shadows_a_sample(ledger: Path) -> None:
+    ledger.write_text('[stops]\nstate = "candidate"\n')
+    for _ in range(2 * components.SAMPLE):
+        components.pick("stops", python=Doubled, oracle=Counter)().add()
+    assert 1 <= components.seen["stops differences"] <= 2
+    assert components.seen.total() <= 2
 
 
 def test_the_repositorys_ledger_can_be_read() -> None:
