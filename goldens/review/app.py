@@ -79,7 +79,7 @@ class State:
     @property
     def reviewer(self) -> str:
         """Who decided last."""
-        return self._name.read_text(encoding="utf-8").strip() if self._name.is_file() else ""
+        return self._name.read_text(encoding="utf-8", errors="replace").strip() if self._name.is_file() else ""
 
     def decide(self, one: Pending, verdict: str, name: str, reason: str) -> None:
         files: tuple[str, ...] = ()
@@ -142,9 +142,11 @@ class Detail:
         self._decide(req, resp, identity, "rejected")
 
     def _decide(self, req: falcon.Request, resp: falcon.Response, identity: str, verdict: str) -> None:
-        form: dict[str, Any] = req.get_media() or {}
+        if (req.content_type or "").partition(";")[0].strip().lower() != falcon.MEDIA_URLENCODED:
+            raise Refused("is no form", subject="body", expected=falcon.MEDIA_URLENCODED, found=repr(req.content_type))
+        form: dict[str, Any] = req.get_media(default_when_empty={})
         given = {key: form[key] if isinstance(form.get(key), str) else "" for key in FIELDS}
-        if not hmac.compare_digest(given["token"].encode(), self._state.token.encode()):
+        if not hmac.compare_digest(given["token"].encode("utf-8", "replace"), self._state.token.encode()):
             raise Refused("the page is of another run of the review: load it again", subject="token")
         with self._state.lock:
             context = self._state.context()

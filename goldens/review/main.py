@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.static is not None:
             return static(root, _from_caller(args.static))
         app.serve(root, args.port, lambda url: print(f"golden review: {url}  (Ctrl-C ends it)", flush=True))
-    except (Ds4Error, OSError) as error:
+    except (Ds4Error, OSError, OverflowError) as error:
         print(f"review: {error}", file=sys.stderr)
         return 2
     return 0

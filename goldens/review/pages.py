@@ -19,6 +19,7 @@ from parity.pending import Broken
 
 _HERE = Path(__file__).parent
 _NAMES = ("review.css", "review.js")
+SHOWN = 10_000  # characters of either end of a stretch of text
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"bytes": readable_bytes, "ago": ago, "weight": weight}
+    made.filters |= {"bytes": readable_bytes, "ago": ago, "weight": weight, "clip": clip}
     return made
 
 
@@ -161,6 +162,13 @@ def readable_bytes(size: int) -> str:
     if size < 1024:
         return f"{size} B"
     return f"{size / 1024:.1f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MiB"
+
+
+def clip(text: str) -> str:
+    """A stretch of text, its middle left out where it is longer than anybody reads."""
+    if len(text) <= 2 * SHOWN:
+        return text
+    return f"{text[:SHOWN]}⟨{len(text) - 2 * SHOWN:,} characters⟩{text[-SHOWN:]}"
 
 
 def weight(size: int) -> int:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ds4.errors import Ds4Error
-
 from goldens.review import align, arrays, records, units
 from goldens.review.align import Fold, Row, Side, Span
 from goldens.review.arrays import Comparison
@@ -59,8 +57,8 @@ def view(one: Pending, where: Standing) -> View:
     """Everything that the page of a pending shows. What cannot be shown is told in its place, and is not accepted."""
     try:
         return _view(one, where)
-    except (Ds4Error, ValueError, TypeError) as error:
-        where = replace(where, stale=f"this cannot be shown, and so not accepted: {error}")
+    except Exception as error:  # its values are anybody's; one that cannot be shown must not hide the others
+        where = replace(where, stale=f"this cannot be shown, and so not accepted: {type(error).__name__}: {error}")
         return View(one, where, 0, "cannot be shown", (), None, None, (), _takes(one), _outside(where))
 
 
