@@ -342,6 +342,16 @@ class NativeSession:
     def tops(self, sequence: int) -> list[int]:
         return self._tops[sequence % _RING]
 
+    def hidden(self, ticket: int, row: int, point: int) -> memoryview[float]:
+        """For sessions with SessionFlags.HIDDEN: the residual streams [ds4_hidden_width], float32, of an output row of
+        the ticket waited for last, before the next submission. point 0: the embedding; i: the output of layer i - 1.
+        """
+        session = self._alive()
+        store = bytearray(4 * max(1, self.bridge.lib.ds4_hidden_width(session)))
+        out = self.bridge.ffi.from_buffer("float[]", store)
+        self._check(self.bridge.lib.ds4_result_hidden(session, ticket, row, point, out, self._error))
+        return memoryview(store).cast("f")
+
     def result_logits(self, ticket: int, row: int) -> Any:
         return self.bridge.lib.ds4_result_logits(self._alive(), ticket, row)
 
@@ -372,8 +382,17 @@ class NativeSession:
             raise argument(f"no bank {bank} (the session has {self.desc.n_banks})")
         return length
 
+    def rewind_floor(self, bank: int) -> int:
+        """The least length above 0 that truncate and copy can go back to; 0 is always possible."""
+        floor = int(self.bridge.lib.ds4_bank_rewind_floor(self._alive(), bank))
+        if floor < 0:
+            raise argument(f"no bank {bank} (the session has {self.desc.n_banks})")
+        return floor
+
     def truncate(self, bank: int, length: int) -> None:
-        """Forgets positions length and on. engine_busy while an open step uses the bank."""
+        """Forgets positions length and on. engine_busy while an open step uses the bank; engine_rewind where
+        0 < length < rewind_floor(bank).
+        """
         self._check(self.bridge.lib.ds4_bank_truncate(self._alive(), bank, length, self._error))
 
     def copy(self, source: int, target: int, length: int) -> None:
