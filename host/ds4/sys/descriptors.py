@@ -260,6 +260,11 @@ class HParams:
     sliding_window: int = 0
     dsv4: Dsv4 | None = None
 
+    @property
+    def n_blocks(self) -> int:
+        """Layers, and the block that drafts."""
+        return self.n_layer + (self.dsv4.n_mtp if self.dsv4 is not None else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelDesc:

@@ -90,8 +90,8 @@ def _nearest(
     size: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]:
     """The nearest point of each group [n, 8, 4] at its run's scale [n, 8], and each run's square error."""
-    # |size - step p|^2 = |size|^2 - 2 step size.p + step^2 |p|^2. In whole units every product and sum below 2^24 is exact
-    # in binary32, so that no library's order of summation can choose another point.
+    # |size - step p|^2 = |size|^2 - 2 step size.p + step^2 |p|^2. In whole units every product and sum below 2^24 is
+    # exact in binary32, so that no library's order of summation can choose another point.
     step = scale[:, :, None, None]
     with np.errstate(divide="ignore"):
         inverse = np.where(step > 0, _UNITS / step, 0.0)

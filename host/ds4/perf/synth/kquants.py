@@ -9,6 +9,8 @@ the block stores; the elements are rounded last, to what those can say. Byte tab
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from ds4.perf.synth.arrays import Bytes, Floats, halves, raw
 
 _ROUNDS = 2
 _Exact = npt.NDArray[np.float64]
+_Integers = npt.NDArray[Any]
 
 
 def _inverse(d: _Exact) -> _Exact:
@@ -77,21 +80,21 @@ def _signed_blocks(x: Floats, half: int, most: int) -> tuple[Floats, npt.NDArray
     return d.astype(np.float32), sc.astype(np.int8), (q + half).astype(np.uint8).reshape(len(x), 256)
 
 
-def _crumbs(q: Bytes) -> Bytes:
+def _crumbs(q: _Integers) -> Bytes:
     """2 bits of each element: byte 32 h + l holds element l of runs 4 h .. 4 h + 3, from bit 0 up."""
     runs = q.reshape(-1, 2, 4, 32)
-    packed: Bytes = runs[:, :, 0] | runs[:, :, 1] << 2 | runs[:, :, 2] << 4 | runs[:, :, 3] << 6
+    packed: _Integers = runs[:, :, 0] | runs[:, :, 1] << 2 | runs[:, :, 2] << 4 | runs[:, :, 3] << 6
     return packed.reshape(-1, 64)
 
 
-def _nibbles(q: Bytes) -> Bytes:
+def _nibbles(q: _Integers) -> Bytes:
     """4 bits of each element: byte 32 (t / 2) + l holds element l of runs t and t + 1."""
     runs = q.reshape(-1, 4, 2, 32)
-    packed: Bytes = runs[:, :, 0] | runs[:, :, 1] << 4
+    packed: _Integers = runs[:, :, 0] | runs[:, :, 1] << 4
     return packed.reshape(-1, 128)
 
 
-def _bits(q: Bytes) -> Bytes:
+def _bits(q: _Integers) -> Bytes:
     """1 bit of each element: bit t of byte l is element l of run t."""
     return np.packbits(q.reshape(-1, 8, 32), axis=1, bitorder="little").reshape(-1, 32)
 

@@ -110,7 +110,7 @@ def _ramp(x: Floats, levels: int) -> tuple[Floats, Floats, Bytes]:
 
 def _nibbles(q: Bytes) -> Bytes:
     """Byte i: element i low, element i + 16 high."""
-    return q[:, :16] & 15 | (q[:, 16:] & 15) << 4
+    return (q[:, :16] & 15 | (q[:, 16:] & 15) << 4).astype(np.uint8)
 
 
 def _fifth(q: Bytes) -> Bytes:

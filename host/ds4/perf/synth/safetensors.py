@@ -21,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import numpy.typing as npt
 
 from ds4.core.cursor import Buffer, shown
 from ds4.core.gguf import mapped
 from ds4.errors import ModelFileError
-from ds4.perf.synth.arrays import Floats, np
+from ds4.perf.synth.arrays import Floats
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_DIMS = 8
@@ -118,7 +119,8 @@ def open_checkpoint(folder: Path) -> Checkpoint:
         listed = read_json(index)
         weight_map = listed.get("weight_map")
         if not isinstance(weight_map, dict) or not all(isinstance(value, str) for value in weight_map.values()):
-            _fail("checkpoint_json", index.name, "no weight map", "weight_map: names to files", type(weight_map).__name__)
+            found = type(weight_map).__name__
+            _fail("checkpoint_json", index.name, "no weight map", "weight_map: names to files", found)
         names = sorted(set(weight_map.values()))
         for name in names:
             if _SHARD.fullmatch(name) is None:
@@ -180,21 +182,24 @@ def _tensor(name: str, about: object, buffer: Buffer, data: int) -> Stored:
     dtype, shape, offsets = about.get("dtype"), about.get("shape"), about.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in DTYPES:
         wrong("unknown dtype", " or ".join(DTYPES), shown(str(dtype)))
-    if not _whole_numbers(shape) or len(shape) > MAX_DIMS:
+    sizes, ends = _whole_numbers(shape), _whole_numbers(offsets)
+    if sizes is None or len(sizes) > MAX_DIMS:
         wrong("bad shape", f"at most {MAX_DIMS} sizes", shown(str(shape)))
-    if not _whole_numbers(offsets) or len(offsets) != 2:
+    if ends is None or len(ends) != 2:
         wrong("bad offsets", "two", shown(str(offsets)))
-    start, end = offsets
-    nbytes = math.prod(shape) * DTYPES[dtype]
+    start, end = ends
+    nbytes = math.prod(sizes) * DTYPES[dtype]
     if end - start != nbytes:
         wrong("the size does not follow from dtype and shape", f"{nbytes} bytes", end - start)
     if not start <= end <= len(buffer) - data:
         wrong("outside the file", f"within {len(buffer) - data} bytes of data", f"{start}..{end}")
-    return Stored(name, dtype, tuple(shape), buffer, data + start)
+    return Stored(name, dtype, tuple(sizes), buffer, data + start)
 
 
-def _whole_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 62 for item in value)
+def _whole_numbers(value: object) -> list[int] | None:
+    if not isinstance(value, list) or not all(type(item) is int and 0 <= item < 1 << 62 for item in value):
+        return None
+    return value
 
 
 def read_json(path: Path) -> dict[str, Any]:
