@@ -266,6 +266,8 @@ static void commit(ds4_session *s, session_step *t)
     for (int32_t i = 0; i < t->n_banks; i++) {
         session_bank *b = &s->banks[t->banks[i]];
         b->length = b->next;
+        if (s->rewind && b->length - s->rewind > b->floor)
+            b->floor = b->length - s->rewind; /* and it stays, should the step fail: its rows may have been written */
         b->open++;
     }
     for (int32_t o = 0; o < t->n_out; o++) {
@@ -298,6 +300,9 @@ int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64
     if (s->last_ticket - s->last_waited >= DS4_STEPS_IN_FLIGHT)
         return ds4_fail(err, DS4_ERR_BUSY, "%d tickets are open, wait for ticket %" PRId64 " first", DS4_STEPS_IN_FLIGHT,
                         s->last_waited + 1);
+    if (s->fwd.hidden && s->last_ticket > s->last_waited)
+        return ds4_fail(err, DS4_ERR_BUSY, "ticket %" PRId64 " is open, and a session that keeps hidden states has one in"
+                        " flight", s->last_ticket);
 
     t = set_of(s, s->last_ticket + 1);
     t->state = STEP_FREE;
@@ -422,4 +427,26 @@ const float *ds4_result_logits(const ds4_session *s, int64_t ticket, int32_t row
     if (ticket < 1 || t->ticket != ticket || t->state != STEP_DONE || row < 0 || row >= t->n_rows || !t->keep[row])
         return NULL;
     return t->out.logits + (size_t)t->out.row_out[row] * (size_t)s->model->hparams.n_vocab;
+}
+
+int32_t ds4_hidden_width(const ds4_session *s) { return forward_width(&s->model->hparams); }
+
+int32_t ds4_result_hidden(ds4_session *s, int64_t ticket, int32_t row, int32_t point, float *out, ds4_error *err)
+{
+    const session_step *t;
+    const int32_t n_layer = s->model->hparams.n_layer;
+    const size_t bytes = (size_t)ds4_hidden_width(s) * sizeof(float);
+
+    if (!s->fwd.hidden)
+        return ds4_fail(err, DS4_ERR_ARG, "the session was created without flag %d (hidden)", DS4_SESSION_HIDDEN);
+    t = set_of(s, s->last_ticket);
+    if (ticket != s->last_ticket || ticket < 1 || t->state != STEP_DONE)
+        return ds4_fail(err, DS4_ERR_ARG, "ticket is %" PRId64 ", expected %" PRId64 ", the last, waited for and complete",
+                        ticket, s->last_ticket);
+    if (row < 0 || row >= t->n_rows || t->out.row_out[row] < 0)
+        return ds4_fail(err, DS4_ERR_ARG, "row %d of ticket %" PRId64 " has no output", row, ticket);
+    if (point < 0 || point > n_layer || !out)
+        return ds4_fail(err, DS4_ERR_ARG, "point is %d, expected 0..%d, and a place for it", point, n_layer);
+    s->ops->buffer_read(s->be, s->fwd.points[point], (size_t)t->out.row_out[row] * bytes, out, bytes);
+    return ds4_ok(err);
 }
