@@ -12,7 +12,7 @@ from ds4.core.cursor import shown
 from ds4.core.inventory import Inventory
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role
 
-MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType)
+MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType) - {GgmlType.I32}
 VECTOR_TYPES: frozenset[GgmlType] = frozenset({GgmlType.F32})
 
 
