@@ -10,7 +10,18 @@ from typing import Any, NoReturn
 
 from ds4.errors import Cancelled, EngineError
 from ds4.sys.bridge import Bridge
-from ds4.sys.descriptors import MAX_DIMS, Dsv4, GgmlType, HParams, ModelDesc, Role, SamplerDesc, SessionDesc, Slot, Status
+from ds4.sys.descriptors import (
+    MAX_DIMS,
+    Dsv4,
+    GgmlType,
+    HParams,
+    ModelDesc,
+    Role,
+    SamplerDesc,
+    SessionDesc,
+    Slot,
+    Status,
+)
 
 _CODES = {
     Status.ARG: "engine_argument",

@@ -36,7 +36,7 @@ typedef struct cpu_latent {
 /* The layout, or NULL if the shape is impossible or memory is short. Free with free(). */
 cpu_latent *cpu_latent_layout(const ds4_cache_desc *desc);
 
-/* The first position of a stream that a bank of `length` positions still needs in its rolling state, or raw. */
+/* The first position that the next one, at `length`, needs of a stream's rolling state, or raw. */
 int32_t cpu_latent_state_from(int32_t ratio, int32_t length);
 int32_t cpu_latent_raw_from(const ds4_cache_desc *desc, int32_t length);
 

@@ -266,7 +266,7 @@ static void attend(const cpu_worker *w, const cpu_node *n, int32_t r, int32_t he
         s->sum[h] = 1;
     }
     int32_t count = 0;
-    for (int32_t p = cpu_latent_raw_from(&c->d, position + 1); p <= position; p++) {
+    for (int32_t p = cpu_latent_raw_from(&c->d, position); p <= position; p++) {
         cpu_latent_get(k, c->d.type, layer + (size_t)(p % l->n_raw) * c->latent->raw_bytes, dim,
                        s->tile + (size_t)count++ * (size_t)dim);
         if (count == KV_TILE || p == position) {

@@ -118,7 +118,7 @@ PROGRAM = Program(
         "ds4-synth random [--shape SHAPE] -o FILE    random weights (--help lists its options)",
         "ds4-synth convert --hf DIR -o FILE          a transformers checkpoint of deepseek_v4",
     ),
-    options=(),
+    options=tuple({option.name: option for option in (*RANDOM.options, *CONVERT.options)}.values()),
     epilog=EPILOG,
 )
 
@@ -143,7 +143,9 @@ def _run(settings: Settings, write: Callable[[Settings, Path, Mix], Written]) ->
     target = settings[OUT]
     if target is None:
         raise SettingsError("needs -o FILE")
-    from ds4.perf.synth.mixes import Mix  # which needs numpy, as --help does not
+    # What needs numpy is imported only now, and first what says so where there is none.
+    from ds4.perf.synth import arrays  # noqa: F401
+    from ds4.perf.synth.mixes import Mix
 
     mix = Mix.of(settings[TYPE], settings[TENSOR])
     written = write(settings, target, mix)
