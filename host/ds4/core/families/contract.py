@@ -14,13 +14,9 @@ from ds4.core.cursor import shown
 from ds4.core.inventory import Inventory
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role
 
-<<<<<<< HEAD
 MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType) - {GgmlType.I32, GgmlType.IQ2_XXS, GgmlType.MXFP4}
 EXPERT_TYPES: frozenset[GgmlType] = MATRIX_TYPES | {GgmlType.IQ2_XXS, GgmlType.MXFP4}
 """What matrices of families with routed experts may also be stored as."""
-=======
-MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType) - {GgmlType.I32}
->>>>>>> wip-fwd
 VECTOR_TYPES: frozenset[GgmlType] = frozenset({GgmlType.F32})
 TABLE_TYPES: frozenset[GgmlType] = frozenset({GgmlType.I32})
 
