@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dsv4_reference import Reference, fp8, hadamard_fp4
 from ds4.core import bind, inventory
 from ds4.errors import EngineError
 from ds4.perf.synth import random_model, shapes
 from ds4.perf.synth.mixes import Mix
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, Rounding, SessionDesc, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
+from dsv4_reference import Reference, fp8, hadamard_fp4
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
