@@ -109,8 +109,8 @@ def test_logits_and_residuals_are_the_transcriptions(model: Model) -> None:
 
 @pytest.mark.parametrize("point", [Rounding.KV_FP8, Rounding.INDEX_FP4], ids=lambda point: point.name)
 def test_each_rounding_point_alone_is_the_transcriptions(model: Model, point: Rounding) -> None:
-    """Where a number lies so near the middle of two codes that fp32 and float64 take different ones, what follows differs
-    by a code; such positions are few."""
+    """Where a number lies so near the middle of two codes that fp32 and float64 take different ones, what follows
+    differs by a code; such positions are few."""
     count = 60
     expected = Reference(model.path, point).logits(TOKENS[:count])
     with session(model, rounding=Rounding.CHOSEN | point) as made:
