@@ -1,4 +1,5 @@
-# The Python host over the native library, without the embedded model: name one with -m or DS4_EMBEDDED_MODEL.
+# The Python host over the native library, with ds4-mini but without the default model: name one with -m or
+# DS4_EMBEDDED_MODEL.
 { lib, stdenv, python311, native }:
 
 let
@@ -7,6 +8,7 @@ let
     ps.falcon
     ps.httptools
     ps.jinja2
+    ps.numpy # of ds4-synth
     ps.prometheus-client
     ps.prompt-toolkit
     ps.tokenizers
@@ -45,9 +47,10 @@ stdenv.mkDerivation {
     cp -r host $out/lib/ds4/host
     rm -rf $out/lib/ds4/host/tests
     cp parity/ledger.toml $out/lib/ds4/host/ds4/core/components.toml
+    cp -r models $out/lib/ds4/models
     cp native/bridge/ds4_bridge.h $out/lib/ds4/native/bridge/
     ln -s $native/lib/libds4.so $out/lib/ds4/native/libds4.so
-    for program in ds4:ds4_cli ds4-server:server ds4-bench:bench; do
+    for program in ds4:ds4_cli ds4-server:server ds4-bench:bench ds4-synth:synth; do
       printf '#!%s\nexport PYTHONPATH=%s\nexec %s %s "$@"\n' \
         "${stdenv.shell}" "$out/lib/ds4/host" "$python/bin/python3.11" "$out/lib/ds4/host/entry/''${program#*:}.py" > $out/bin/''${program%%:*}
       chmod +x $out/bin/''${program%%:*}

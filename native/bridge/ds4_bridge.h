@@ -45,7 +45,8 @@ typedef enum ds4_status {
     DS4_ERR_CANCELLED = 7,   /* ds4_session_cancel was called; the banks are as they were before the step */
     DS4_ERR_CONTEXT = 8,     /* a row lies past the context of its bank */
     DS4_ERR_BUSY = 9,        /* DS4_STEPS_IN_FLIGHT tickets are open already, or a bank is used by an open ticket */
-    DS4_ERR_INTERNAL = 10
+    DS4_ERR_INTERNAL = 10,
+    DS4_ERR_REWIND = 11      /* a bank cannot go back that far exactly: see ds4_bank_rewind_floor */
 } ds4_status;
 
 typedef struct ds4_error {
@@ -53,7 +54,7 @@ typedef struct ds4_error {
     char message[508]; /* UTF-8, NUL-terminated */
 } ds4_error;
 
-typedef enum ds4_family { DS4_FAMILY_LLAMA = 1 } ds4_family;
+typedef enum ds4_family { DS4_FAMILY_LLAMA = 1, DS4_FAMILY_DEEPSEEK4 = 2 } ds4_family;
 
 /* Values are GGUF's own type numbers. */
 typedef enum ds4_type {
@@ -69,7 +70,10 @@ typedef enum ds4_type {
     DS4_TYPE_Q4_K = 12,
     DS4_TYPE_Q5_K = 13,
     DS4_TYPE_Q6_K = 14,
-    DS4_TYPE_BF16 = 30
+    DS4_TYPE_IQ2_XXS = 16,
+    DS4_TYPE_I32 = 26, /* tables of integers only */
+    DS4_TYPE_BF16 = 30,
+    DS4_TYPE_MXFP4 = 39
 } ds4_type;
 
 typedef enum ds4_backend_kind {
@@ -108,7 +112,59 @@ typedef enum ds4_role {
     DS4_ROLE_FFN_NORM = 15,   /* [d_model] */
     DS4_ROLE_FFN_GATE = 16,   /* [d_ff, d_model] */
     DS4_ROLE_FFN_UP = 17,     /* [d_ff, d_model] */
-    DS4_ROLE_FFN_DOWN = 18    /* [d_model, d_ff] */
+    DS4_ROLE_FFN_DOWN = 18,   /* [d_model, d_ff] */
+
+    /* DEEPSEEK4. Written [rows, cols] like those above. D d_model, H n_head, d head_dim, n hc_count, mix = (2 + n) n, Rq
+     * lora_q, Ro lora_o, G groups_o, E n_expert, K n_expert_used, F d_expert, S d_ff, i index_heads, j index_dim,
+     * r a layer's ratio, c = 2 where r is 4, else 1. The block that drafts (MTP) is layer n_layer. Besides these the family uses
+     * TOKEN_EMBD, OUTPUT_NORM, OUTPUT (required), ATTN_NORM and FFN_NORM. */
+    DS4_ROLE_OUTPUT_HC_FN = 100,    /* [n, n D] */
+    DS4_ROLE_OUTPUT_HC_BASE = 101,  /* [n] */
+    DS4_ROLE_OUTPUT_HC_SCALE = 102, /* [1] */
+    DS4_ROLE_HC_ATTN_FN = 110,      /* [mix, n D] */
+    DS4_ROLE_HC_ATTN_BASE = 111,    /* [mix] */
+    DS4_ROLE_HC_ATTN_SCALE = 112,   /* [3] */
+    DS4_ROLE_HC_FFN_FN = 113,       /* [mix, n D] */
+    DS4_ROLE_HC_FFN_BASE = 114,     /* [mix] */
+    DS4_ROLE_HC_FFN_SCALE = 115,    /* [3] */
+    DS4_ROLE_ATTN_Q_A = 120,        /* [Rq, D] */
+    DS4_ROLE_ATTN_Q_A_NORM = 121,   /* [Rq] */
+    DS4_ROLE_ATTN_Q_B = 122,        /* [H d, Rq] */
+    DS4_ROLE_ATTN_KV = 123,         /* [d, D] */
+    DS4_ROLE_ATTN_KV_NORM = 124,    /* [d] */
+    DS4_ROLE_ATTN_SINKS = 125,      /* [H] */
+    DS4_ROLE_ATTN_OUT_A = 126,      /* [G Ro, H d / G]: G blocks of Ro rows */
+    DS4_ROLE_ATTN_OUT_B = 127,      /* [D, G Ro] */
+    DS4_ROLE_COMPRESS_KV = 130,     /* [c d, D]; layers with r > 0 */
+    DS4_ROLE_COMPRESS_GATE = 131,   /* [c d, D] */
+    DS4_ROLE_COMPRESS_APE = 132,    /* [r, c d] */
+    DS4_ROLE_COMPRESS_NORM = 133,   /* [d] */
+    DS4_ROLE_INDEX_Q_B = 140,       /* [i j, Rq]; layers with r = 4 */
+    DS4_ROLE_INDEX_PROJ = 141,      /* [i, D] */
+    DS4_ROLE_INDEX_KV = 142,        /* [2 j, D] */
+    DS4_ROLE_INDEX_GATE = 143,      /* [2 j, D] */
+    DS4_ROLE_INDEX_APE = 144,       /* [4, 2 j] */
+    DS4_ROLE_INDEX_NORM = 145,      /* [j] */
+    DS4_ROLE_ROUTER = 150,          /* [E, D] */
+    DS4_ROLE_ROUTER_BIAS = 151,     /* [E]; layers from n_hash_layer on; optional, 0 where it is absent */
+    DS4_ROLE_ROUTER_HASH = 152,     /* I32 [n_vocab, K]: experts of each token; layers below n_hash_layer */
+    DS4_ROLE_EXPERTS_GATE = 153,    /* [E, F, D]: three dims */
+    DS4_ROLE_EXPERTS_UP = 154,      /* [E, F, D] */
+    DS4_ROLE_EXPERTS_DOWN = 155,    /* [E, D, F] */
+    DS4_ROLE_SHARED_GATE = 156,     /* [S, D] */
+    DS4_ROLE_SHARED_UP = 157,       /* [S, D] */
+    DS4_ROLE_SHARED_DOWN = 158,     /* [D, S] */
+    DS4_ROLE_MTP_E_PROJ = 160,      /* [D, D]; this one and H_PROJ, or EH_PROJ; layer n_layer like all of MTP's */
+    DS4_ROLE_MTP_H_PROJ = 161,      /* [D, D] */
+    DS4_ROLE_MTP_EH_PROJ = 162,     /* [D, 2 D]: E_PROJ's columns, then H_PROJ's */
+    DS4_ROLE_MTP_E_NORM = 163,      /* [D] */
+    DS4_ROLE_MTP_H_NORM = 164,      /* [D] */
+    DS4_ROLE_MTP_NORM = 165,        /* [D]; optional, OUTPUT_NORM where it is absent */
+    DS4_ROLE_MTP_HC_FN = 166,       /* [n, n D]; with BASE and SCALE optional, the output's own where absent */
+    DS4_ROLE_MTP_HC_BASE = 167,     /* [n] */
+    DS4_ROLE_MTP_HC_SCALE = 168,    /* [1] */
+    DS4_ROLE_MTP_TOKEN_EMBD = 169,  /* [n_vocab, D]; optional */
+    DS4_ROLE_MTP_OUTPUT = 170       /* [n_vocab, D]; optional */
 } ds4_role;
 
 /* ---- library -------------------------------------------------------------------------------------------------- */
@@ -139,6 +195,33 @@ typedef struct ds4_slot {
     const char *name;           /* the tensor's name in the file */
 } ds4_slot;
 
+/* What DEEPSEEK4 has beyond ds4_hparams. There d_ff is the width of the shared experts together, n_head_kv is 1, rope_dim
+ * counts the trailing dims of a head, rope_base holds for layers with ratio 0 (which know no scaling), and the rope_scaling
+ * fields describe the layers with a ratio. */
+typedef struct ds4_dsv4 {
+    int32_t lora_q;         /* width of the low-rank queries */
+    int32_t lora_o;         /* rows of one group of the output projection */
+    int32_t groups_o;       /* divides n_head */
+    int32_t n_expert;
+    int32_t n_expert_used;
+    int32_t d_expert;       /* width of a routed expert */
+    int32_t n_hash_layer;   /* the first layers: experts by token id */
+    int32_t index_heads;    /* the indexer of layers with ratio 4 */
+    int32_t index_dim;
+    int32_t index_top_k;
+    int32_t hc_count;       /* residual streams */
+    int32_t hc_iterations;  /* of Sinkhorn's normalisation */
+    int32_t n_mtp;          /* 0 or 1: there is a block that drafts, as layer n_layer with ratio 0 */
+    int32_t n_ratios;       /* n_layer */
+    int32_t n_clamps;       /* n_layer + n_mtp, of either array */
+    float expert_scale;     /* multiplies the normalised expert weights */
+    float hc_eps;
+    float compress_rope_base; /* theta of layers with a ratio */
+    const int32_t *ratios;  /* [n_ratios] 0, 4 or 128: tokens of a compressed row; borrowed like the descriptor */
+    const float *clamp_experts; /* [n_clamps] limits of SwiGLU in routed experts, > 0 */
+    const float *clamp_shared;  /* [n_clamps] and in the shared one */
+} ds4_dsv4;
+
 typedef struct ds4_hparams {
     int32_t family;    /* ds4_family */
     int32_t n_layer;
@@ -150,7 +233,7 @@ typedef struct ds4_hparams {
     int32_t n_vocab;
     int32_t n_ctx_train;
     int32_t rope_kind;    /* ds4_rope_kind */
-    int32_t rope_dim;     /* leading dims of a head that rotate; even, <= head_dim */
+    int32_t rope_dim;     /* leading (DEEPSEEK4: trailing) dims of a head that rotate; even, <= head_dim */
     int32_t rope_scaling; /* ds4_rope_scaling */
     float rms_eps;
     float attn_scale;          /* multiplies q.k; 0: 1/sqrt(head_dim) */
@@ -162,6 +245,7 @@ typedef struct ds4_hparams {
     float rope_beta_slow;      /* YaRN, 1 */
     int32_t rope_ctx_original; /* YaRN: context before extension */
     int32_t sliding_window;    /* 0: none; else a row sees its own and the sliding_window-1 positions before it */
+    const ds4_dsv4 *dsv4;      /* DEEPSEEK4 only, else NULL */
 } ds4_hparams;
 
 typedef struct ds4_model_desc {
@@ -197,6 +281,18 @@ DS4_API int32_t ds4_model_warm(ds4_model *model, ds4_progress_fn progress, void 
 
 typedef struct ds4_session ds4_session;
 
+typedef enum ds4_session_flags {
+    DS4_SESSION_HIDDEN = 1, /* keep the residual streams of output rows for ds4_result_hidden; one ticket in flight */
+    DS4_SESSION_DRAFT = 2   /* keep what ds4_submit_draft needs; the model must have a block that drafts */
+} ds4_session_flags;
+
+/* Rounding that a model was trained with and that shipping arithmetic therefore imitates. */
+typedef enum ds4_rounding {
+    DS4_ROUNDING_CHOSEN = 1,  /* exactly the points below whose bits are set; without it, as the numeric mode says */
+    DS4_ROUNDING_KV_FP8 = 2,  /* DEEPSEEK4: the unrotated part of raw and compressed rows, to E4M3 in groups of 64 */
+    DS4_ROUNDING_INDEX_FP4 = 4 /* DEEPSEEK4: the indexer's queries and rows, by Hadamard to E2M1 in groups of 32 */
+} ds4_rounding;
+
 typedef struct ds4_session_desc {
     int32_t backend;   /* ds4_backend_kind */
     int32_t numeric;   /* ds4_numeric */
@@ -206,14 +302,20 @@ typedef struct ds4_session_desc {
     int32_t max_rows;  /* most rows in one step: the prefill width */
     int32_t max_out;   /* most rows of one step that may ask for output; >= n_banks */
     int32_t n_threads; /* 1..256; the calling thread is not one of them */
+    int32_t flags;     /* ds4_session_flags */
+    int32_t rounding;  /* ds4_rounding */
 } ds4_session_desc;
 
 /* A session borrows its model. Bank memory is reserved here and committed as positions are written. */
 DS4_API int32_t ds4_session_create(ds4_model *model, const ds4_session_desc *desc, ds4_session **out, ds4_error *err);
 DS4_API void ds4_session_free(ds4_session *session);
 
-/* Bytes of KV cache that one position of one bank takes in a session so described; 0 if desc is not valid. */
+/* Bytes of KV cache that one further position of one bank takes in a session so described; 0 if desc is not valid.
+ * DEEPSEEK4: compressed rows alone, rounded up; what a bank has besides does not grow with its context. */
 DS4_API uint64_t ds4_kv_bytes_per_position(const ds4_hparams *hparams, int32_t kv_type);
+
+/* Bytes of state that one bank takes when full, in a session of that context and prefill width; 0 if not valid. */
+DS4_API uint64_t ds4_bank_bytes(const ds4_hparams *hparams, int32_t kv_type, int32_t n_ctx, int32_t max_rows);
 
 /* Makes the open tickets end with DS4_ERR_CANCELLED as soon as a layer ends. Seen by tickets submitted before the call;
  * later ones run. [any thread] */
@@ -225,10 +327,16 @@ DS4_API void ds4_session_cancel(ds4_session *session);
 /* Committed positions. -1: no such bank. */
 DS4_API int32_t ds4_bank_length(const ds4_session *session, int32_t bank);
 
-/* Forgets positions length.. and on; pages past it go back to the system. length <= the bank's length. */
+/* The least length above 0 that the bank can go back to; 0 is always possible. Families that keep every position answer 0;
+ * DEEPSEEK4 keeps what going back 2 * max_rows positions takes, and nothing before a restored snapshot. -1: no such bank. */
+DS4_API int32_t ds4_bank_rewind_floor(const ds4_session *session, int32_t bank);
+
+/* Forgets positions length.. and on; pages past it go back to the system. length <= the bank's length. DS4_ERR_REWIND, and
+ * no change, if 0 < length < ds4_bank_rewind_floor. */
 DS4_API int32_t ds4_bank_truncate(ds4_session *session, int32_t bank, int32_t length, ds4_error *err);
 
-/* Makes the first `length` positions of bank `to` a copy of those of `from`; whatever `to` held is gone. */
+/* Makes the first `length` positions of bank `to` a copy of those of `from`; whatever `to` held is gone.
+ * DS4_ERR_REWIND as for ds4_bank_truncate of `from`. */
 DS4_API int32_t ds4_bank_copy(ds4_session *session, int32_t from, int32_t to, int32_t length, ds4_error *err);
 
 typedef struct ds4_snapshot ds4_snapshot;
@@ -305,6 +413,13 @@ DS4_API void ds4_batch_free(ds4_batch *batch);
  * Committed lengths advance now, and fall back if the step is cancelled or fails. *ticket is > 0. */
 DS4_API int32_t ds4_submit(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err);
 
+/* Starts a step that guesses, in a session with DS4_SESSION_DRAFT. A row names a bank, the bank's length as its position (not
+ * 0) and the token that stands there, and asks for output; one row a bank. Its output is what the block that drafts expects
+ * after that token. Banks stay as they are: to use a guess, submit the token and the guess as two rows with
+ * output; if the first row's output is not the guess, ds4_bank_truncate takes the second back, exactly. */
+DS4_API int32_t ds4_submit_draft(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket,
+                                 ds4_error *err);
+
 typedef struct ds4_result {
     int32_t n_rows;
     int32_t n_out;            /* rows that asked for output */
@@ -323,6 +438,13 @@ DS4_API int32_t ds4_wait(ds4_session *session, int64_t ticket, ds4_result *resul
 
 /* Raw logits [n_vocab] of a row of a waited-for ticket that asked for them, else NULL; valid as long as its result. */
 DS4_API const float *ds4_result_logits(const ds4_session *session, int64_t ticket, int32_t row);
+
+/* For debugging, in sessions with DS4_SESSION_HIDDEN: the residual of an output row of the ticket waited for last, before
+ * the next submission. point 0 is the embedding, i the output of layer i - 1. out: [ds4_hidden_width], streams one after
+ * the other. */
+DS4_API int32_t ds4_hidden_width(const ds4_session *session);
+DS4_API int32_t ds4_result_hidden(ds4_session *session, int64_t ticket, int32_t row, int32_t point, float *out,
+                                  ds4_error *err);
 
 /* ---- quantised blocks, for tools and tests ---------------------------------------------------------------------- */
 

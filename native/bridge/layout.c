@@ -34,7 +34,16 @@ static const field hparams_fields[] = {
     F(ds4_hparams, rms_eps),         F(ds4_hparams, attn_scale),       F(ds4_hparams, rope_base),
     F(ds4_hparams, rope_factor),     F(ds4_hparams, rope_attn_factor), F(ds4_hparams, rope_ext_factor),
     F(ds4_hparams, rope_beta_fast),  F(ds4_hparams, rope_beta_slow),   F(ds4_hparams, rope_ctx_original),
-    F(ds4_hparams, sliding_window),
+    F(ds4_hparams, sliding_window),  F(ds4_hparams, dsv4),
+};
+
+static const field dsv4_fields[] = {
+    F(ds4_dsv4, lora_q),       F(ds4_dsv4, lora_o),        F(ds4_dsv4, groups_o),      F(ds4_dsv4, n_expert),
+    F(ds4_dsv4, n_expert_used), F(ds4_dsv4, d_expert),     F(ds4_dsv4, n_hash_layer),  F(ds4_dsv4, index_heads),
+    F(ds4_dsv4, index_dim),    F(ds4_dsv4, index_top_k),   F(ds4_dsv4, hc_count),      F(ds4_dsv4, hc_iterations),
+    F(ds4_dsv4, n_mtp),        F(ds4_dsv4, n_ratios),      F(ds4_dsv4, n_clamps),      F(ds4_dsv4, expert_scale),
+    F(ds4_dsv4, hc_eps),       F(ds4_dsv4, compress_rope_base), F(ds4_dsv4, ratios),   F(ds4_dsv4, clamp_experts),
+    F(ds4_dsv4, clamp_shared),
 };
 
 static const field model_desc_fields[] = {
@@ -45,7 +54,8 @@ static const field model_desc_fields[] = {
 static const field session_desc_fields[] = {
     F(ds4_session_desc, backend), F(ds4_session_desc, numeric),  F(ds4_session_desc, kv_type),
     F(ds4_session_desc, n_banks), F(ds4_session_desc, n_ctx),    F(ds4_session_desc, max_rows),
-    F(ds4_session_desc, max_out), F(ds4_session_desc, n_threads),
+    F(ds4_session_desc, max_out), F(ds4_session_desc, n_threads), F(ds4_session_desc, flags),
+    F(ds4_session_desc, rounding),
 };
 
 static const field sampler_fields[] = {
@@ -80,6 +90,7 @@ static const layout layouts[] = {
     L(ds4_error, error_fields),
     L(ds4_slot, slot_fields),
     L(ds4_hparams, hparams_fields),
+    L(ds4_dsv4, dsv4_fields),
     L(ds4_model_desc, model_desc_fields),
     L(ds4_session_desc, session_desc_fields),
     L(ds4_sampler, sampler_fields),

@@ -41,7 +41,7 @@ static int32_t need(ds4_error *err, const void *memory, const char *what)
 
 static int32_t check_weight(const ds4_op_desc *d, int32_t cols, ds4_error *err)
 {
-    if (!ds4_block_elements(d->weight_type))
+    if (!ds4_block_elements(d->weight_type) || d->weight_type == DS4_TYPE_I32)
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "weight_type: expected one of ds4_type, found %d", (int)d->weight_type);
     if (!ds4_row_bytes(d->weight_type, cols))
         return ds4_fail(err, DS4_ERR_ARG, "weight: expected rows in blocks of %d elements, found %d",
@@ -245,7 +245,7 @@ static int32_t record(step *s, const ds4_op_desc *d, int32_t n_banks, int32_t n_
         if (!s->rotations || !s->weight)
             return ds4_fail(err, DS4_ERR_MEMORY, "%d angles were refused", (int)h->rope_dim / 2);
         rope_table(h, d->divisors, s->rotations);
-        rope = (ds4_rope){h->rope_kind, h->rope_dim, s->rotations, h->rope_attn_factor};
+        rope = (ds4_rope){.kind = h->rope_kind, .dim = h->rope_dim, .inv_freq = s->rotations, .magnitude = h->rope_attn_factor};
     }
 
     ds4_program *p = s->program = ops->program_begin(s->be, &s->in, s->width, 1);
@@ -272,7 +272,8 @@ static int32_t record(step *s, const ds4_op_desc *d, int32_t n_banks, int32_t n_
         ops->rope(p, s->a, h->n_head, h->head_dim, &rope);
         break;
     case DS4_OP_ATTENTION: {
-        const ds4_cache_desc desc = {d->kv_type, n_banks, n_ctx, 1, h->n_head_kv, h->head_dim};
+        const ds4_cache_desc desc = {.type = d->kv_type, .n_banks = n_banks, .n_ctx = n_ctx, .n_layer = 1,
+                                     .n_head_kv = h->n_head_kv, .head_dim = h->head_dim};
         ds4_cache *cache = ops->cache_create(s->be, &desc);
         if (!cache)
             return ds4_fail(err, DS4_ERR_MEMORY, "a cache of %d banks of %d positions was refused", (int)n_banks, (int)n_ctx);

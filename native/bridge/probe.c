@@ -77,7 +77,7 @@ int32_t ds4_matmul_probe(int32_t type, const void *w, int32_t n_out, int32_t n_i
     const mm_kernels *k = mm_kernels_find(kernels);
     if (k == NULL)
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "kernels: expected a set that runs on this processor, found %s", kernels);
-    if (ds4_block_elements(type) == 0)
+    if (ds4_block_elements(type) == 0 || type == DS4_TYPE_I32)
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "type: expected one of ds4_type, found %d", (int)type);
     const uint64_t row_bytes = ds4_row_bytes(type, n_in);
     if (row_bytes == 0 || n_out < 1 || n_rows < 1)

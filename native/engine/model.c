@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,32 +50,44 @@ static int32_t match_slot(const ds4_model_desc *desc, int32_t index, const gguf_
     return DS4_OK;
 }
 
-static model_tensor *tensor_of_role(ds4_model *m, int32_t role, int32_t layer)
+static size_t arrays_bytes(const ds4_hparams *h)
 {
-    model_layer *l = layer >= 0 ? &m->layers[layer] : NULL;
+    return h->dsv4 ? (size_t)h->dsv4->n_ratios * sizeof(int32_t) + 2 * (size_t)h->dsv4->n_clamps * sizeof(float) : 0;
+}
 
-    switch (role) {
-    case DS4_ROLE_TOKEN_EMBD: return &m->token_embd;
-    case DS4_ROLE_OUTPUT_NORM: return &m->output_norm;
-    case DS4_ROLE_OUTPUT: return &m->output;
-    case DS4_ROLE_ROPE_FREQS: return &m->rope_freqs;
-    case DS4_ROLE_ATTN_NORM: return &l->attn_norm;
-    case DS4_ROLE_ATTN_Q: return &l->q;
-    case DS4_ROLE_ATTN_K: return &l->k;
-    case DS4_ROLE_ATTN_V: return &l->v;
-    case DS4_ROLE_ATTN_OUT: return &l->attn_out;
-    case DS4_ROLE_FFN_NORM: return &l->ffn_norm;
-    case DS4_ROLE_FFN_GATE: return &l->gate;
-    case DS4_ROLE_FFN_UP: return &l->up;
-    default: return &l->down; /* plan_check has let no other through */
+/* The descriptor is borrowed, so what hparams.dsv4 leads to is copied: ratios, then the clamps of routed and of shared
+ * experts, in one block. */
+static int32_t copy_hparams(ds4_model *m, const ds4_hparams *h, ds4_error *err)
+{
+    m->hparams = *h;
+    if (m->hparams.attn_scale == 0)
+        m->hparams.attn_scale = 1.0f / sqrtf((float)m->hparams.head_dim);
+    if (h->family != DS4_FAMILY_DEEPSEEK4) {
+        m->hparams.dsv4 = NULL;
+        return DS4_OK;
     }
+    m->arrays = malloc(arrays_bytes(h));
+    if (!m->arrays)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the hyperparameters of %d layers", h->n_layer);
+    int32_t *ratios = m->arrays;
+    float *experts = (float *)(void *)(ratios + h->dsv4->n_ratios), *shared = experts + h->dsv4->n_clamps;
+    memcpy(ratios, h->dsv4->ratios, (size_t)h->dsv4->n_ratios * sizeof *ratios);
+    memcpy(experts, h->dsv4->clamp_experts, (size_t)h->dsv4->n_clamps * sizeof *experts);
+    memcpy(shared, h->dsv4->clamp_shared, (size_t)h->dsv4->n_clamps * sizeof *shared);
+    m->dsv4 = *h->dsv4;
+    m->dsv4.ratios = ratios;
+    m->dsv4.clamp_experts = experts;
+    m->dsv4.clamp_shared = shared;
+    m->hparams.dsv4 = &m->dsv4;
+    return DS4_OK;
 }
 
 /* hparams, then each slot's role, layer, type, dims, bytes and name. Padding and pointers stay out of it. */
 static int32_t fingerprint(ds4_model *m, ds4_error *err)
 {
     struct { int32_t role, layer, type, n_dims; int64_t dims[DS4_MAX_DIMS]; uint64_t bytes; } entry;
-    size_t bytes = sizeof m->hparams;
+    const size_t arrays = arrays_bytes(&m->hparams);
+    size_t bytes = offsetof(ds4_hparams, dsv4) + (m->hparams.dsv4 ? offsetof(ds4_dsv4, ratios) + arrays : 0);
     uint8_t *text, *at;
 
     for (int32_t i = 0; i < m->n_slots; i++)
@@ -82,8 +95,14 @@ static int32_t fingerprint(ds4_model *m, ds4_error *err)
     text = at = malloc(bytes);
     if (!text)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the fingerprint's %zu bytes", bytes);
-    memcpy(at, &m->hparams, sizeof m->hparams);
-    at += sizeof m->hparams;
+    memcpy(at, &m->hparams, offsetof(ds4_hparams, dsv4));
+    at += offsetof(ds4_hparams, dsv4);
+    if (m->hparams.dsv4) {
+        memcpy(at, &m->dsv4, offsetof(ds4_dsv4, ratios));
+        at += offsetof(ds4_dsv4, ratios);
+        memcpy(at, m->arrays, arrays);
+        at += arrays;
+    }
     for (int32_t i = 0; i < m->n_slots; i++) {
         const ds4_slot *s = &m->slots[i];
         memset(&entry, 0, sizeof entry);
@@ -123,9 +142,9 @@ static int32_t bind_slots(const ds4_model_desc *desc, ds4_model *m, ds4_error *e
     for (int32_t i = 0; i < desc->n_slots; i++)
         name_bytes += strlen(desc->slots[i].name) + 1;
     m->slots = calloc(n_slots, sizeof *m->slots);
-    m->layers = calloc((size_t)desc->hparams.n_layer, sizeof *m->layers);
+    m->tensors = calloc((size_t)(plan_layers(&m->hparams) + 1) * PLAN_ROLES, sizeof *m->tensors);
     m->names = name = malloc(name_bytes);
-    if (!m->slots || !m->layers || !m->names)
+    if (!m->slots || !m->tensors || !m->names)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d slots", desc->n_slots);
     for (int32_t i = 0; i < desc->n_slots; i++) {
         const ds4_slot *plan = &desc->slots[i];
@@ -136,39 +155,69 @@ static int32_t bind_slots(const ds4_model_desc *desc, ds4_model *m, ds4_error *e
         found->name = strcpy(name, plan->name);
         name += strlen(name) + 1;
         m->n_slots = i + 1;
-        *tensor_of_role(m, found->role, found->layer) = (model_tensor){
-            m->shards[found->shard].data + found->offset, found->dims[1], found->dims[0], found->bytes, found->type};
+        *model_role(m, found->role, found->layer) =
+            (model_tensor){m->shards[found->shard].data + found->offset, found->dims[1] * found->dims[2], found->dims[0],
+                           found->bytes, found->type};
     }
-    if (!m->output.data)
-        m->output = m->token_embd;
     return DS4_OK;
 }
 
 /* The divisors are in the file, so they are data to be checked too. */
+static int32_t check_divisors(const float *divisors, int32_t n, ds4_error *err)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (!(divisors[i] > 0) || !isfinite(divisors[i]))
+            return ds4_fail(err, DS4_ERR_FORMAT, "rope frequency divisor %d is %g, expected a positive number", i,
+                            (double)divisors[i]);
+    return DS4_OK;
+}
+
 static int32_t build_rope(ds4_model *m, ds4_error *err)
 {
+    const model_tensor *freqs = model_role(m, DS4_ROLE_ROPE_FREQS, -1);
     const int32_t n = m->hparams.rope_dim / 2;
     float *divisors = NULL;
     int32_t status = DS4_OK;
+    ds4_hparams plain = m->hparams;
 
     m->inv_freq = malloc((size_t)n * sizeof *m->inv_freq);
-    if (m->rope_freqs.data)
+    m->inv_freq_compress = m->hparams.dsv4 ? malloc((size_t)n * sizeof *m->inv_freq) : NULL;
+    if (freqs->data)
         divisors = malloc((size_t)n * sizeof *divisors);
-    if (!m->inv_freq || (m->rope_freqs.data && !divisors)) {
+    if (!m->inv_freq || (m->hparams.dsv4 && !m->inv_freq_compress) || (freqs->data && !divisors)) {
         free(divisors);
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d rope frequencies", n);
     }
     if (divisors) {
-        memcpy(divisors, m->rope_freqs.data, (size_t)n * sizeof *divisors);
-        for (int32_t i = 0; i < n && !status; i++)
-            if (!(divisors[i] > 0) || !isfinite(divisors[i]))
-                status = ds4_fail(err, DS4_ERR_FORMAT, "rope frequency divisor %d is %g, expected a positive number", i,
-                                  (double)divisors[i]);
+        memcpy(divisors, freqs->data, (size_t)n * sizeof *divisors);
+        status = check_divisors(divisors, n, err);
+    }
+    if (m->hparams.dsv4) { /* layers without a ratio know no scaling; the others have a base of their own */
+        plain.rope_base = m->dsv4.compress_rope_base;
+        rope_table(&plain, NULL, m->inv_freq_compress);
+        plain.rope_base = m->hparams.rope_base;
+        plain.rope_scaling = DS4_ROPE_SCALING_NONE;
     }
     if (!status)
-        rope_table(&m->hparams, divisors, m->inv_freq);
+        rope_table(&plain, divisors, m->inv_freq);
     free(divisors);
     return status;
+}
+
+/* Tables of expert ids are data that operations index with. */
+static int32_t check_tables(const ds4_model *m, ds4_error *err)
+{
+    for (int32_t layer = 0; m->hparams.dsv4 && layer < m->dsv4.n_hash_layer; layer++) {
+        const model_tensor *t = model_role(m, DS4_ROLE_ROUTER_HASH, layer);
+        for (int64_t i = 0; i < t->rows * t->cols; i++) {
+            int32_t expert;
+            memcpy(&expert, (const uint8_t *)t->data + i * (int64_t)sizeof expert, sizeof expert);
+            if (expert < 0 || expert >= m->dsv4.n_expert)
+                return ds4_fail(err, DS4_ERR_FORMAT, "layer %d sends token %" PRId64 " to expert %d, expected 0..%d", layer,
+                                i / t->cols, expert, m->dsv4.n_expert - 1);
+        }
+    }
+    return DS4_OK;
 }
 
 int32_t ds4_bind_plan_check(const ds4_model_desc *desc, ds4_error *err) { return plan_check(desc, err); }
@@ -190,15 +239,15 @@ int32_t ds4_model_open(const ds4_model_desc *desc, ds4_model **out, ds4_error *e
     m = calloc(1, sizeof *m);
     if (!m)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for a model");
-    m->hparams = desc->hparams;
-    if (m->hparams.attn_scale == 0)
-        m->hparams.attn_scale = 1.0f / sqrtf((float)m->hparams.head_dim);
-
-    status = open_shards(desc, m, err);
+    status = copy_hparams(m, &desc->hparams, err);
+    if (!status)
+        status = open_shards(desc, m, err);
     if (!status)
         status = bind_slots(desc, m, err);
     if (!status)
         status = build_rope(m, err);
+    if (!status)
+        status = check_tables(m, err);
     if (!status)
         status = fingerprint(m, err);
     if (status) {
@@ -218,8 +267,10 @@ void ds4_model_free(ds4_model *m)
     free(m->shards);
     free(m->slots);
     free(m->names);
-    free(m->layers);
+    free(m->tensors);
     free(m->inv_freq);
+    free(m->inv_freq_compress);
+    free(m->arrays);
     free(m);
 }
 
@@ -231,12 +282,25 @@ int32_t ds4_model_slots(const ds4_model *m, const ds4_slot **slots)
 
 uint64_t ds4_model_active_bytes(const ds4_model *m)
 {
-    uint64_t bytes = m->output.bytes + m->output_norm.bytes;
+    const ds4_hparams *h = &m->hparams;
+    const model_tensor *head = model_role(m, model_tied(m) ? DS4_ROLE_TOKEN_EMBD : DS4_ROLE_OUTPUT, -1);
+    uint64_t bytes = head->bytes;
 
-    for (int32_t i = 0; i < m->hparams.n_layer; i++) {
-        const model_layer *l = &m->layers[i];
-        bytes += l->attn_norm.bytes + l->q.bytes + l->k.bytes + l->v.bytes + l->attn_out.bytes + l->ffn_norm.bytes +
-                 l->gate.bytes + l->up.bytes + l->down.bytes;
+    for (int32_t i = 0; i < m->n_slots; i++) {
+        const ds4_slot *s = &m->slots[i];
+        switch (s->role) {
+        case DS4_ROLE_TOKEN_EMBD:
+        case DS4_ROLE_OUTPUT:
+        case DS4_ROLE_ROPE_FREQS:
+        case DS4_ROLE_ROUTER_HASH: break; /* counted, or a row of it is read */
+        case DS4_ROLE_EXPERTS_GATE:
+        case DS4_ROLE_EXPERTS_UP:
+        case DS4_ROLE_EXPERTS_DOWN:
+            if (s->layer < h->n_layer)
+                bytes += s->bytes / (uint64_t)h->dsv4->n_expert * (uint64_t)h->dsv4->n_expert_used;
+            break;
+        default: bytes += s->layer < h->n_layer ? s->bytes : 0; break; /* a block that drafts is not plain decoding */
+        }
     }
     return bytes;
 }

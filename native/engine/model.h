@@ -13,47 +13,43 @@ typedef struct model_tensor {
     int32_t type;
 } model_tensor;
 
-typedef struct model_layer {
-    model_tensor attn_norm; /* [d_model] */
-    model_tensor q;         /* [n_head * head_dim, d_model] */
-    model_tensor k;         /* [n_head_kv * head_dim, d_model] */
-    model_tensor v;         /* [n_head_kv * head_dim, d_model] */
-    model_tensor attn_out;  /* [d_model, n_head * head_dim] */
-    model_tensor ffn_norm;  /* [d_model] */
-    model_tensor gate;      /* [d_ff, d_model] */
-    model_tensor up;        /* [d_ff, d_model] */
-    model_tensor down;      /* [d_model, d_ff] */
-} model_layer;
+/* One more than the greatest ds4_role. */
+#define PLAN_ROLES (DS4_ROLE_MTP_OUTPUT + 1)
 
 struct ds4_model {
     ds4_hparams hparams; /* attn_scale filled in */
+    ds4_dsv4 dsv4;       /* what hparams.dsv4 leads to, if it leads anywhere; its arrays are in `arrays` */
+    void *arrays;
     gguf_file *shards;
     int32_t n_shards;
     int32_t n_slots;
     ds4_slot *slots; /* as found; names are in `names` */
     char *names;
-    model_tensor token_embd;  /* [n_vocab, d_model] */
-    model_tensor output_norm; /* [d_model] */
-    model_tensor output;      /* [n_vocab, d_model]; token_embd's data when tied */
-    model_tensor rope_freqs;  /* [rope_dim / 2] */
-    model_layer *layers;      /* [n_layer] */
+    model_tensor *tensors;    /* [plan_layers + 1][PLAN_ROLES]: see model_role */
     float *inv_freq;          /* [rope_dim / 2] angle per position of each rotating pair */
+    float *inv_freq_compress; /* DEEPSEEK4: the same in layers with a ratio */
     uint64_t fingerprint;     /* of hparams and slots: whose snapshots are these? */
 };
+
+/* plan.c: the checks that need no file, and the layers that a plan has (those that draft included). */
+int32_t plan_check(const ds4_model_desc *desc, ds4_error *err);
+int32_t plan_layers(const ds4_hparams *h);
+
+/* The tensor of a role, in a layer or (-1) of the model: dims that follow the first are counted together as rows. */
+static inline model_tensor *model_role(const ds4_model *m, int32_t role, int32_t layer)
+{
+    const int32_t row = layer >= 0 ? layer : plan_layers(&m->hparams);
+    return &m->tensors[row * PLAN_ROLES + role];
+}
 
 /* The head is the embedding, be it that the plan has no head or that its head lies on the embedding's bytes. */
 static inline int model_tied(const ds4_model *m)
 {
-    return m->output.data == m->token_embd.data && m->output.type == m->token_embd.type;
+    const model_tensor *output = model_role(m, DS4_ROLE_OUTPUT, -1), *embd = model_role(m, DS4_ROLE_TOKEN_EMBD, -1);
+    return !output->data || (output->data == embd->data && output->type == embd->type);
 }
 
-/* plan.c: the checks that need no file, and the dims that a role must have ("[cols, rows]", rows 1 for a vector). */
-int32_t plan_check(const ds4_model_desc *desc, ds4_error *err);
-void plan_role_shape(const ds4_hparams *h, int32_t role, int64_t *cols, int64_t *rows);
-int plan_role_has_layer(int32_t role);
-const char *plan_role_name(int32_t role); /* NULL: no such role */
-
-/* rope.c: fills inv_freq [rope_dim / 2]; divisors is NULL or as long. */
+/* rope.c: fills inv_freq [dim / 2] for a base and the scaling of h; divisors is NULL or as long. */
 void rope_table(const ds4_hparams *h, const float *divisors, float *inv_freq);
 
 #endif

@@ -2,6 +2,7 @@
 #include "native/bridge/status.h"
 #include "native/engine/checked.h"
 #include "native/engine/model.h"
+#include "native/engine/plan.h"
 #include "native/quant/quant.h"
 
 #include <inttypes.h>
@@ -12,55 +13,70 @@
 #define MAX_LAYERS 1024
 #define MAX_SHARDS 1024
 #define MAX_HEAD_DIM 1024
-#define MAX_WIDTH (1 << 24) /* of any matrix; keeps every product of two within an int64 */
+#define MAX_WIDTH PLAN_MAX_WIDTH
 
 static const struct role {
-    const char *name;
-    int8_t has_layer, required, is_vector;
+    plan_role role;
+    int8_t required;
 } roles[] = {
-    [DS4_ROLE_TOKEN_EMBD] = {"token_embd", 0, 1, 0}, [DS4_ROLE_OUTPUT_NORM] = {"output_norm", 0, 1, 1},
-    [DS4_ROLE_OUTPUT] = {"output", 0, 0, 0},         [DS4_ROLE_ROPE_FREQS] = {"rope_freqs", 0, 0, 1},
-    [DS4_ROLE_ATTN_NORM] = {"attn_norm", 1, 1, 1},   [DS4_ROLE_ATTN_Q] = {"attn_q", 1, 1, 0},
-    [DS4_ROLE_ATTN_K] = {"attn_k", 1, 1, 0},         [DS4_ROLE_ATTN_V] = {"attn_v", 1, 1, 0},
-    [DS4_ROLE_ATTN_OUT] = {"attn_out", 1, 1, 0},     [DS4_ROLE_FFN_NORM] = {"ffn_norm", 1, 1, 1},
-    [DS4_ROLE_FFN_GATE] = {"ffn_gate", 1, 1, 0},     [DS4_ROLE_FFN_UP] = {"ffn_up", 1, 1, 0},
-    [DS4_ROLE_FFN_DOWN] = {"ffn_down", 1, 1, 0},
+    [DS4_ROLE_TOKEN_EMBD] = {{"token_embd", 0, PLAN_MATRIX}, 1}, [DS4_ROLE_OUTPUT_NORM] = {{"output_norm", 0, PLAN_VECTOR}, 1},
+    [DS4_ROLE_OUTPUT] = {{"output", 0, PLAN_MATRIX}, 0},         [DS4_ROLE_ROPE_FREQS] = {{"rope_freqs", 0, PLAN_VECTOR}, 0},
+    [DS4_ROLE_ATTN_NORM] = {{"attn_norm", 1, PLAN_VECTOR}, 1},   [DS4_ROLE_ATTN_Q] = {{"attn_q", 1, PLAN_MATRIX}, 1},
+    [DS4_ROLE_ATTN_K] = {{"attn_k", 1, PLAN_MATRIX}, 1},         [DS4_ROLE_ATTN_V] = {{"attn_v", 1, PLAN_MATRIX}, 1},
+    [DS4_ROLE_ATTN_OUT] = {{"attn_out", 1, PLAN_MATRIX}, 1},     [DS4_ROLE_FFN_NORM] = {{"ffn_norm", 1, PLAN_VECTOR}, 1},
+    [DS4_ROLE_FFN_GATE] = {{"ffn_gate", 1, PLAN_MATRIX}, 1},     [DS4_ROLE_FFN_UP] = {{"ffn_up", 1, PLAN_MATRIX}, 1},
+    [DS4_ROLE_FFN_DOWN] = {{"ffn_down", 1, PLAN_MATRIX}, 1},
 };
-#define N_ROLES ((int32_t)(sizeof roles / sizeof roles[0]))
+#define N_LLAMA_ROLES ((int32_t)(sizeof roles / sizeof roles[0]))
 
-const char *plan_role_name(int32_t role) { return role > 0 && role < N_ROLES ? roles[role].name : NULL; }
+int32_t plan_layers(const ds4_hparams *h)
+{
+    return h->family == DS4_FAMILY_DEEPSEEK4 ? h->n_layer + h->dsv4->n_mtp : h->n_layer;
+}
 
-int plan_role_has_layer(int32_t role) { return roles[role].has_layer; }
+static plan_role role_of(const ds4_hparams *h, int32_t role)
+{
+    if (h->family == DS4_FAMILY_DEEPSEEK4)
+        return plan_dsv4_role(role);
+    return role > 0 && role < N_LLAMA_ROLES ? roles[role].role : (plan_role){0};
+}
 
-void plan_role_shape(const ds4_hparams *h, int32_t role, int64_t *cols, int64_t *rows)
+static plan_presence llama_dims(const ds4_hparams *h, int32_t role, int64_t dims[DS4_MAX_DIMS])
 {
     const int64_t q = (int64_t)h->n_head * h->head_dim, kv = (int64_t)h->n_head_kv * h->head_dim;
 
-    *cols = h->d_model;
-    *rows = 1;
+    for (int i = 0; i < DS4_MAX_DIMS; i++)
+        dims[i] = 1;
+    dims[0] = h->d_model;
     switch (role) {
     case DS4_ROLE_TOKEN_EMBD:
-    case DS4_ROLE_OUTPUT: *rows = h->n_vocab; break;
-    case DS4_ROLE_ROPE_FREQS: *cols = h->rope_dim / 2; break;
-    case DS4_ROLE_ATTN_Q: *rows = q; break;
+    case DS4_ROLE_OUTPUT: dims[1] = h->n_vocab; break;
+    case DS4_ROLE_ROPE_FREQS: dims[0] = h->rope_dim / 2; break;
+    case DS4_ROLE_ATTN_Q: dims[1] = q; break;
     case DS4_ROLE_ATTN_K:
-    case DS4_ROLE_ATTN_V: *rows = kv; break;
-    case DS4_ROLE_ATTN_OUT: *cols = q, *rows = h->d_model; break;
+    case DS4_ROLE_ATTN_V: dims[1] = kv; break;
+    case DS4_ROLE_ATTN_OUT: dims[0] = q, dims[1] = h->d_model; break;
     case DS4_ROLE_FFN_GATE:
-    case DS4_ROLE_FFN_UP: *rows = h->d_ff; break;
-    case DS4_ROLE_FFN_DOWN: *cols = h->d_ff, *rows = h->d_model; break;
+    case DS4_ROLE_FFN_UP: dims[1] = h->d_ff; break;
+    case DS4_ROLE_FFN_DOWN: dims[0] = h->d_ff, dims[1] = h->d_model; break;
     default: break;
     }
+    return roles[role].required ? PLAN_REQUIRED : PLAN_OPTIONAL;
 }
 
-static int32_t check_int(const char *name, int64_t value, int64_t low, int64_t high, ds4_error *err)
+static plan_presence dims_of(const ds4_hparams *h, int32_t role, int32_t layer, int64_t dims[DS4_MAX_DIMS])
+{
+    return h->family == DS4_FAMILY_DEEPSEEK4 ? plan_dsv4_dims(h, role, layer, dims) : llama_dims(h, role, dims);
+}
+
+int32_t plan_check_int(const char *name, int64_t value, int64_t low, int64_t high, ds4_error *err)
 {
     if (value >= low && value <= high)
         return DS4_OK;
     return ds4_fail(err, DS4_ERR_ARG, "hparams.%s is %" PRId64 ", expected %" PRId64 "..%" PRId64, name, value, low, high);
 }
 
-static int32_t check_float(const char *name, float value, float low, float high, ds4_error *err)
+int32_t plan_check_float(const char *name, float value, float low, float high, ds4_error *err)
 {
     if (value >= low && value <= high) /* false for NaN */
         return DS4_OK;
@@ -71,11 +87,12 @@ static int32_t check_hparams(const ds4_hparams *h, ds4_error *err)
 {
     int32_t bad = 0;
 
-    if (h->family != DS4_FAMILY_LLAMA)
-        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "hparams.family is %d, expected %d (llama)", h->family, DS4_FAMILY_LLAMA);
+    if (h->family != DS4_FAMILY_LLAMA && h->family != DS4_FAMILY_DEEPSEEK4)
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "hparams.family is %d, expected %d (llama) or %d (deepseek4)", h->family,
+                        DS4_FAMILY_LLAMA, DS4_FAMILY_DEEPSEEK4);
     /* The first complaint is the one reported: once bad, the rest is not evaluated. */
-#define INT(field, low, high) (bad = bad ? bad : check_int(#field, h->field, low, high, err))
-#define FLOAT(field, low, high) (bad = bad ? bad : check_float(#field, h->field, low, high, err))
+#define INT(field, low, high) (bad = bad ? bad : plan_check_int(#field, h->field, low, high, err))
+#define FLOAT(field, low, high) (bad = bad ? bad : plan_check_float(#field, h->field, low, high, err))
     INT(n_layer, 1, MAX_LAYERS);
     INT(d_model, 1, MAX_WIDTH);
     INT(n_head, 1, 65536);
@@ -111,58 +128,90 @@ static int32_t check_hparams(const ds4_hparams *h, ds4_error *err)
     if (h->n_head % h->n_head_kv)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.n_head is %d, expected a multiple of n_head_kv %d", h->n_head,
                         h->n_head_kv);
-    return check_int("n_head * head_dim", (int64_t)h->n_head * h->head_dim, 1, MAX_WIDTH, err);
+    bad = plan_check_int("n_head * head_dim", (int64_t)h->n_head * h->head_dim, 1, MAX_WIDTH, err);
+    return bad || h->family != DS4_FAMILY_DEEPSEEK4 ? bad : plan_dsv4_hparams(h, err);
+}
+
+static int32_t check_type(int32_t index, const ds4_slot *s, const plan_role *role, ds4_error *err)
+{
+    const char *name = s->name;
+
+    if (!ds4_block_elements(s->type) || (s->type == DS4_TYPE_I32 && role->kind == PLAN_MATRIX))
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): tensor type %d is not one that this build reads", index,
+                        name, s->type);
+    if (role->kind == PLAN_VECTOR && s->type != DS4_TYPE_F32)
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): tensor type is %d, expected %d (F32) for %s", index, name,
+                        s->type, DS4_TYPE_F32, role->name);
+    if (role->kind == PLAN_TABLE && s->type != DS4_TYPE_I32)
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): tensor type is %d, expected %d (I32) for %s", index, name,
+                        s->type, DS4_TYPE_I32, role->name);
+    return DS4_OK;
 }
 
 static int32_t check_slot(const ds4_model_desc *desc, int32_t index, ds4_error *err)
 {
     const ds4_hparams *h = &desc->hparams;
     const ds4_slot *s = &desc->slots[index];
-    const char *role = plan_role_name(s->role), *name = s->name ? s->name : "";
-    int64_t cols, rows;
+    const plan_role role = role_of(h, s->role);
+    const char *name = s->name ? s->name : "";
+    const int32_t low = role.has_layer ? 0 : -1, high = role.has_layer ? plan_layers(h) - 1 : -1;
+    int64_t dims[DS4_MAX_DIMS];
     uint64_t bytes;
+    int32_t status;
 
-    if (!role)
+    if (!role.name)
         return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): role is %d, which is none", index, name, s->role);
     if (!*name)
-        return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): no tensor name", index, role);
-    if (roles[s->role].has_layer ? s->layer < 0 || s->layer >= h->n_layer : s->layer != -1)
-        return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): layer is %d, expected %d..%d for %s", index, name, s->layer,
-                        roles[s->role].has_layer ? 0 : -1, roles[s->role].has_layer ? h->n_layer - 1 : -1, role);
+        return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): no tensor name", index, role.name);
+    if (s->layer < low || s->layer > high)
+        return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): layer is %d, expected %d..%d for %s", index, name, s->layer, low, high,
+                        role.name);
     if (s->shard < 0 || s->shard >= desc->n_shards)
         return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): shard is %d, expected 0..%d", index, name, s->shard,
                         desc->n_shards - 1);
-    if (!ds4_block_elements(s->type))
-        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): tensor type %d is not one that this build reads", index,
-                        name, s->type);
-    if (roles[s->role].is_vector && s->type != DS4_TYPE_F32)
-        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): tensor type is %d, expected %d (F32) for %s", index, name,
-                        s->type, DS4_TYPE_F32, role);
+    status = check_type(index, s, &role, err);
+    if (status)
+        return status;
     if (s->n_dims < 1 || s->n_dims > DS4_MAX_DIMS)
         return ds4_fail(err, DS4_ERR_ARG, "slot %d (%s): n_dims is %d, expected 1..%d", index, name, s->n_dims,
                         DS4_MAX_DIMS);
-    plan_role_shape(h, s->role, &cols, &rows);
-    if (s->dims[0] != cols || s->dims[1] != rows || s->dims[2] != 1 || s->dims[3] != 1)
+    if (dims_of(h, s->role, s->layer, dims) == PLAN_ABSENT)
+        return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): layer %d has no %s", index, name, s->layer, role.name);
+    if (memcmp(s->dims, dims, sizeof dims))
         return ds4_fail(err, DS4_ERR_MISMATCH,
                         "slot %d (%s): dims are [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "], expected [%" PRId64
-                        ", %" PRId64 ", 1, 1] for %s",
-                        index, name, s->dims[0], s->dims[1], s->dims[2], s->dims[3], cols, rows, role);
-    bytes = ds4_row_bytes(s->type, cols);
+                        ", %" PRId64 ", %" PRId64 ", %" PRId64 "] for %s",
+                        index, name, s->dims[0], s->dims[1], s->dims[2], s->dims[3], dims[0], dims[1], dims[2], dims[3],
+                        role.name);
+    bytes = ds4_row_bytes(s->type, dims[0]);
     if (bytes == 0)
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "slot %d (%s): rows have %" PRId64
-                        " elements, expected a multiple of %d for tensor type %d", index, name, cols,
+                        " elements, expected a multiple of %d for tensor type %d", index, name, dims[0],
                         ds4_block_elements(s->type), s->type);
-    if (!checked_mul(bytes, (uint64_t)rows, &bytes) || s->bytes != bytes)
+    if (!checked_mul(bytes, (uint64_t)dims[1], &bytes) || !checked_mul(bytes, (uint64_t)dims[2], &bytes) || s->bytes != bytes)
         return ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): bytes is %" PRIu64 ", expected %" PRIu64, index, name,
                         s->bytes, bytes);
     return DS4_OK;
 }
 
+/* Every role that a layer, or (layer -1) the model, must have is there. */
+static int32_t check_presence(const ds4_hparams *h, int32_t layer, const uint8_t *seen, ds4_error *err)
+{
+    int64_t dims[DS4_MAX_DIMS];
+
+    for (int32_t i = 1; i < PLAN_ROLES; i++) {
+        const plan_role role = role_of(h, i);
+        if (role.name && role.has_layer == (layer >= 0) && !seen[i] && dims_of(h, i, layer, dims) == PLAN_REQUIRED)
+            return ds4_fail(err, DS4_ERR_MISMATCH, "no slot has role %s of layer %d", role.name, layer);
+    }
+    return layer >= h->n_layer ? plan_dsv4_together(seen, err) : DS4_OK;
+}
+
 int32_t plan_check(const ds4_model_desc *desc, ds4_error *err)
 {
     const ds4_hparams *h;
-    uint8_t *seen; /* [n_layer + 1][N_ROLES], row n_layer for roles without a layer */
-    int32_t status;
+    uint8_t *seen; /* [n_layers + 1][PLAN_ROLES], the last row for roles without a layer */
+    int32_t status, n_layers;
 
     if (!desc)
         return ds4_fail(err, DS4_ERR_ARG, "no model descriptor");
@@ -170,15 +219,16 @@ int32_t plan_check(const ds4_model_desc *desc, ds4_error *err)
     status = check_hparams(h, err);
     if (status)
         return status;
+    n_layers = plan_layers(h);
     if (desc->n_shards < 1 || desc->n_shards > MAX_SHARDS || !desc->shards)
         return ds4_fail(err, DS4_ERR_ARG, "n_shards is %d, expected 1..%d paths", desc->n_shards, MAX_SHARDS);
     for (int32_t i = 0; i < desc->n_shards; i++)
         if (!desc->shards[i] || !desc->shards[i][0])
             return ds4_fail(err, DS4_ERR_ARG, "shard %d has no path", i);
-    if (desc->n_slots < 1 || desc->n_slots > (h->n_layer + 1) * N_ROLES || !desc->slots)
-        return ds4_fail(err, DS4_ERR_ARG, "n_slots is %d, expected 1..%d", desc->n_slots, (h->n_layer + 1) * N_ROLES);
+    if (desc->n_slots < 1 || desc->n_slots > (n_layers + 1) * PLAN_ROLES || !desc->slots)
+        return ds4_fail(err, DS4_ERR_ARG, "n_slots is %d, expected 1..%d", desc->n_slots, (n_layers + 1) * PLAN_ROLES);
 
-    seen = calloc((size_t)(h->n_layer + 1) * N_ROLES, 1);
+    seen = calloc((size_t)(n_layers + 1) * PLAN_ROLES, 1);
     if (!seen)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory to check %d slots", desc->n_slots);
     for (int32_t i = 0; i < desc->n_slots && !status; i++) {
@@ -186,17 +236,14 @@ int32_t plan_check(const ds4_model_desc *desc, ds4_error *err)
         status = check_slot(desc, i, err);
         if (status)
             break;
-        uint8_t *mark = &seen[(roles[s->role].has_layer ? s->layer : h->n_layer) * N_ROLES + s->role];
+        uint8_t *mark = &seen[(s->layer >= 0 ? s->layer : n_layers) * PLAN_ROLES + s->role];
         if (*mark)
             status = ds4_fail(err, DS4_ERR_MISMATCH, "slot %d (%s): role %s of layer %d is bound twice", i, s->name,
-                              roles[s->role].name, s->layer);
+                              role_of(h, s->role).name, s->layer);
         *mark = 1;
     }
-    for (int32_t layer = 0; layer <= h->n_layer && !status; layer++)
-        for (int32_t role = 0; role < N_ROLES && !status; role++)
-            if (roles[role].required && roles[role].has_layer == (layer < h->n_layer) && !seen[layer * N_ROLES + role])
-                status = ds4_fail(err, DS4_ERR_MISMATCH, "no slot has role %s of layer %d", roles[role].name,
-                                  layer < h->n_layer ? layer : -1);
+    for (int32_t layer = 0; layer <= n_layers && !status; layer++)
+        status = check_presence(h, layer < n_layers ? layer : -1, seen + layer * PLAN_ROLES, err);
     free(seen);
     return status ? status : ds4_ok(err);
 }

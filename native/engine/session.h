@@ -25,6 +25,7 @@ typedef struct bank_mask {
 
 typedef struct session_bank {
     int32_t length;       /* positions committed, those of open tickets included */
+    int32_t floor;        /* the least length above 0 that it can go back to */
     int32_t open;         /* open tickets that have rows here */
     int32_t condemned;    /* of these, how many will end as cancelled because the ticket before them did */
     int32_t *history;     /* [n_ctx] tokens */
@@ -56,10 +57,12 @@ typedef struct session_step {
 struct ds4_session {
     ds4_model *model;
     ds4_session_desc desc; /* max_out cut to max_rows */
+    int32_t rewind;        /* positions that a bank can go back; 0: all */
     ds4_backend *be;
     const ds4_ops *ops;
     forward fwd;
     ds4_program *programs[MAX_BUCKETS]; /* by bucket of row counts 1, 2, 4, ...; recorded when first needed */
+    ds4_program *drafts[MAX_BUCKETS];   /* the same of steps that guess */
     session_bank *banks;                /* [n_banks] */
     int32_t *histories;                 /* [n_banks][n_ctx], mapped, committed as written */
     size_t histories_bytes;

@@ -175,6 +175,7 @@ int32_t ds4_snapshot_restore(ds4_session *s, int32_t bank, const ds4_snapshot *s
     s->ops->cache_load(s->be, s->fwd.cache, bank, snapshot->n_tokens, snapshot->data + rows_offset((uint32_t)snapshot->n_tokens));
     memcpy(s->banks[bank].history, tokens, (size_t)snapshot->n_tokens * sizeof *tokens);
     s->banks[bank].length = snapshot->n_tokens;
+    s->banks[bank].floor = s->rewind ? snapshot->n_tokens : 0; /* it holds what later positions need, and no more */
     return ds4_ok(err);
 }
 

@@ -21,7 +21,9 @@
  *   72             8             u64 0
  *   80             4 n           i32 token of each position
  *   80 + 4 n       0 or 4        zeros up to a multiple of 8
- *   ...            s             K and V rows of every layer, as the backend lays them out for this KV type and shape
+ *   ...            s             K and V rows of every layer, as the backend lays them out for this KV type and shape; of a
+ *                                latent cache what later positions need: raw rows of the window, compressed rows, the rolling
+ *                                state of open windows, and the carried row of the last position
  *   ...            8             u64 XXH64 (seed 0) of every byte before it
  */
 #ifndef DS4_ENGINE_SNAPSHOT_H

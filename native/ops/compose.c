@@ -47,3 +47,17 @@ void ds4_norm_swiglu(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x,
     ops->matmul(p, scratch_up, scratch, up);
     ops->swiglu(p, dst, dst, scratch_up);
 }
+
+void ds4_grouped_matmul(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, int32_t n_groups, ds4_weight *const *w)
+{
+    const int32_t in = x.cols / n_groups, out = dst.cols / n_groups;
+
+    for (int32_t g = 0; g < n_groups; g++) {
+        ds4_mat part = dst, from = x;
+        part.cols = out;
+        part.offset += (size_t)g * (size_t)out * sizeof(float);
+        from.cols = in;
+        from.offset += (size_t)g * (size_t)in * sizeof(float);
+        ops->matmul(p, part, from, w[g]);
+    }
+}

@@ -69,13 +69,36 @@ typedef struct ds4_step_outputs {
                               out_rows; the next step's `from` goes through it */
 } ds4_step_outputs;
 
-/* KV cache of all banks: per bank, per layer, K rows then V rows. The backend chooses the layout inside a layer. */
+/* KV cache of all banks. Two kinds:
+ *
+ * window == 0: per bank and layer, K rows then V rows of every position. The backend chooses the layout inside a layer.
+ *
+ * window > 0, a latent cache (DeepSeek V4; n_head_kv is 1): a row of head_dim is key and value at once. Per bank and layer it
+ * holds
+ *   raw rows         of the last window + rewind positions: a ring
+ *   compressed rows  ratio > 0: one for each `ratio` positions, all of them
+ *   rolling state    ratio > 0: what `compress` saw of the last positions, fp32: a ring. It reaches back 2 ratio (ratio 4,
+ *                    whose rows overlap) or ratio positions, and rewind more
+ *   index rows       ratio 4: a row of index_dim beside each compressed row, with rolling state of its own
+ *   carried rows     carry > 0: fp32 rows of `carry` elements of the last rewind + 1 positions: a ring
+ * A bank that has once held `high` positions can go back exactly to any length >= high - rewind, and to 0. So a step may have
+ * rewind / DS4_STEPS_IN_FLIGHT rows: what failed steps have overwritten is then never missed. */
 typedef struct ds4_cache_desc {
     int32_t type; /* DS4_TYPE_F32, F16, Q8_0 */
     int32_t n_banks, n_ctx, n_layer;
     int32_t n_head_kv, head_dim;
+    int32_t window;        /* positions that attention sees raw, its own included */
+    int32_t rewind;        /* positions */
+    int32_t index_dim;
+    int32_t carry;         /* elements of a carried row, or 0 */
+    int32_t rope_dim;      /* trailing dims of a row that rounding leaves alone */
+    int32_t rounding;      /* ds4_rounding: the points imitated where rows are stored and compared */
+    const int32_t *ratios; /* [n_layer] 0, 4 or 128; copied */
 } ds4_cache_desc;
 typedef struct ds4_cache ds4_cache;
+
+/* Bytes of a bank of a latent cache of that type and shape, by the layout of the CPU backend; 0 if it overflows. */
+uint64_t ds4_latent_bank_bytes(const ds4_cache_desc *desc);
 
 typedef struct ds4_rope {
     int32_t kind; /* ds4_rope_kind */
@@ -85,6 +108,8 @@ typedef struct ds4_rope {
     /* fp32 [dim / 2] angle per position of each pair, scaling already folded in, and the factor on cos and sin */
     const float *inv_freq; /* borrowed for the backend's life */
     float magnitude;
+    int32_t from;    /* the first dim of each head that rotates: 0, or head_dim - dim for those that rotate their tail */
+    int32_t inverse; /* turns backwards */
 } ds4_rope;
 
 typedef struct ds4_attention {
@@ -92,6 +117,27 @@ typedef struct ds4_attention {
     float scale;
     int32_t window; /* 0: none */
 } ds4_attention;
+
+/* Hyper-connections: n residual streams of D elements instead of one. iterations 0: the head, which only collapses them. */
+typedef struct ds4_hc {
+    int32_t n;
+    int32_t iterations; /* of Sinkhorn's normalisation, the first one included */
+    float eps;
+} ds4_hc;
+
+/* The two streams of a layer that are compressed: what attention sees, and what the indexer compares. */
+typedef enum ds4_stream { DS4_STREAM_LATENT = 0, DS4_STREAM_INDEX = 1 } ds4_stream;
+
+typedef struct ds4_router {
+    int32_t n_expert, n_used;
+    float scale; /* multiplies the weights, which are normalised to a sum of 1 */
+} ds4_router;
+
+typedef struct ds4_experts {
+    int32_t n_expert, n_used;
+    int32_t width; /* of one expert */
+    float clamp;   /* of SwiGLU */
+} ds4_experts;
 
 typedef struct ds4_ops {
     const char *name;
@@ -148,6 +194,66 @@ typedef struct ds4_ops {
     void (*gather)(ds4_program *p, ds4_mat dst, ds4_mat x);
     /* Draws a token for every OUT row, with log-probabilities where asked. logits may be overwritten. */
     void (*sample)(ds4_program *p, ds4_mat logits);
+
+    /* DeepSeek V4. Every backend has all of them. Where a matrix is said to hold int32, its elements are their bits. */
+    /* dst[r] = n copies of x[r], side by side. dst: [rows, n * x.cols] */
+    void (*repeat)(ds4_program *p, ds4_mat dst, ds4_mat x);
+    /* dst[r] = each of x[r]'s n_head equal parts over its root mean square, sqrt(mean(part^2) + eps); no weight. dst may
+       be x. */
+    void (*rms_heads)(ds4_program *p, ds4_mat dst, ds4_mat x, int32_t n_head, float eps);
+    /* dst = silu(min(gate, clamp)) * max(-clamp, min(up, clamp)) */
+    void (*swiglu_clamp)(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up, float clamp);
+    /* From the n streams x [rows, n D] to the input of a block, dst [rows, D] = sum of pre_h stream_h. mix [rows, (2 + n) n]
+       holds the raw products m of the streams' fn; they are replaced by what hc_post reads:
+         pre_h  = sigmoid(m[h] scale[0] + base[h]) + eps                         at h
+         post_h = 2 sigmoid(m[n + h] scale[1] + base[n + h])                     at n + h
+         C[j,k] = Sinkhorn(m[2n + nj + k] scale[2] + base[2n + nj + k])          at 2n + nj + k
+       Sinkhorn: softmax over k, plus eps; columns over (their sum + eps); then iterations - 1 times rows, then columns, likewise.
+       iterations 0: mix [rows, n] has pre alone, and scale one element. */
+    void (*hc_pre)(ds4_program *p, ds4_mat dst, ds4_mat mix, ds4_mat x, const ds4_weight *scale, const ds4_weight *base,
+                   const ds4_hc *hc);
+    /* x'_k = post_k y + sum over j, rising, of C[j,k] x_j, in place; mix as hc_pre left it. */
+    void (*hc_post)(ds4_program *p, ds4_mat x, ds4_mat y, ds4_mat mix, const ds4_hc *hc);
+    /* Stores the row kv [rows, head_dim] raw at (bank, position); rounds as the cache says. ALL rows. */
+    void (*latent_store)(ds4_program *p, ds4_cache *cache, int32_t layer, ds4_mat kv);
+    /* Takes kv and gate [rows, c width] (c = 2 where the ratio is 4, else 1; width: head_dim, or index_dim for INDEX) of
+       every row into the rolling state, the gate plus row (position mod ratio) of ape [ratio, c width]; and for a position
+       that ends a window of `ratio` writes the window's compressed row:
+         ratio 4:   over the 4 positions before the window (first half of the columns; none before window 0) and its own
+                    4 (second half)
+         else       over the window's own positions
+         row = rope(rmsnorm(sum of softmax(gate) kv, per column; norm, eps)) at the window's first position, then
+                    rounded as the cache says. ALL rows, each bank's in order. */
+    void (*compress)(ds4_program *p, ds4_cache *cache, int32_t layer, ds4_stream stream, ds4_mat kv, ds4_mat gate,
+                     const ds4_weight *ape, const ds4_weight *norm, float eps, const ds4_rope *rope);
+    /* Which compressed rows the row attends to: those w < (position + 1) / 4, or the top_k of them with the highest
+       score_w = sum over h, rising, of weight_h max(0, q_h . index row_w), ties to the lower w. q: [rows, n_head * index_dim];
+       weights: [rows, n_head], scaled here by 1 / sqrt(n_head index_dim); dst: int32 [rows, 1 + top_k], the count,
+       then the rows, rising. ALL rows. */
+    void (*index_select)(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_mat weights, ds4_cache *cache, int32_t layer,
+                         int32_t top_k);
+    /* dst[r] = per head h, softmax of (scale q_h . row) over raw rows max(first, position - window + 1) .. position, then the
+       compressed rows: those of `selected` (as index_select left them), or where its buffer is NULL every w < (position + 1)
+       / ratio; and the sink, a score without a row, sinks[h]. The rows are values too. ALL rows. */
+    void (*latent_attention)(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *cache, int32_t layer, int32_t n_head,
+                             int32_t first, float scale, const ds4_weight *sinks, ds4_mat selected);
+    /* Keeps x [rows, carry] at (bank, position). dst [rows, carry] = what was kept at (bank, position - 1), anything at
+       position 0. ALL rows; storing sees all of the step's rows before loading sees any. */
+    void (*carry_store)(ds4_program *p, ds4_cache *cache, ds4_mat x);
+    void (*carry_load)(ds4_program *p, ds4_mat dst, ds4_cache *cache);
+    /* dst [rows, 2 n_used]: int32 experts, then their weights. s_e = sqrt(softplus(x_e)). hash NULL: the n_used experts with
+       the highest s_e + bias_e (bias NULL: 0), ties to the lower e. Else row `token` of the I32 table hash. weight_e =
+       s_e / max(sum of s over the chosen, 2^-14) scale. */
+    void (*route)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *bias, const ds4_weight *hash,
+                  const ds4_router *router);
+    /* dst[r, k] = silu(min(gate_e x, clamp)) max(-clamp, min(up_e x, clamp)) weight_k for the row's k-th expert e; gate and
+       up: the experts' [width, D] one below the other; dst: [rows, n_used * width]. Each product is `matmul`'s. */
+    void (*experts_up)(ds4_program *p, ds4_mat dst, ds4_mat x, ds4_mat routed, const ds4_weight *gate, const ds4_weight *up,
+                       const ds4_experts *experts);
+    /* dst[r] += sum over the row's experts, by rising (expert, k), of down_e h[r, k]; down: the experts' [D, width] one
+       below the other. */
+    void (*experts_down)(ds4_program *p, ds4_mat dst, ds4_mat h, ds4_mat routed, const ds4_weight *down,
+                         const ds4_experts *experts);
 
     /* Fused operations: NULL where a backend has none; compose.h then records the plain ones, with the same result to
      * the bit. `norm`-ed input is a scratch matrix that only the plain composition writes. */

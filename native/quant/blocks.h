@@ -44,6 +44,20 @@ typedef struct ds4_q4_k { uint8_t d[2], dmin[2], scales[12], qs[128]; } ds4_q4_k
 typedef struct ds4_q5_k { uint8_t d[2], dmin[2], scales[12], qh[32], qs[128]; } ds4_q5_k;
 typedef struct ds4_q6_k { uint8_t ql[128], qh[64]; int8_t scales[16]; uint8_t d[2]; } ds4_q6_k;
 
+/* MXFP4: 32 elements, each E2M1 (sign, two bits of exponent, one of mantissa), under a power of two. Nibbles stand as in
+ * the plain 4-bit blocks; value(q) = 0 0.5 1 1.5 2 3 4 6 and from 8 on the same negated.
+ *
+ * MXFP4  17  | 0 u8 e | 1 qs[16]                               x = 2^(e - 127) value(q)
+ *
+ * IQ2_XXS: 256 elements as 8 runs of 32, a run as 4 groups of 8. Run t: the u32 at 2 + 8 t holds the 4 groups' grid rows, a
+ * byte each; the next u32 7 bits of signs for each group (bit 7 g + i: element i of group g; the sign of the 8th
+ * makes their number even) and in its top 4 bits the scale s. The grid is in iq2_tables.h.
+ *
+ * IQ2_XXS 66 | 0 f16 d | 2 qs[64]                              x = d (0.5 + s) 0.25 grid, signed                      */
+typedef struct ds4_mxfp4 { uint8_t e, qs[16]; } ds4_mxfp4;
+typedef struct ds4_iq2_xxs { uint8_t d[2], qs[64]; } ds4_iq2_xxs;
+
+_Static_assert(sizeof(ds4_mxfp4) == 17 && sizeof(ds4_iq2_xxs) == 66, "4-bit float and 2-bit grid blocks");
 _Static_assert(sizeof(ds4_q4_0) == 18 && sizeof(ds4_q4_1) == 20, "4-bit blocks");
 _Static_assert(sizeof(ds4_q5_0) == 22 && sizeof(ds4_q5_1) == 24, "5-bit blocks");
 _Static_assert(sizeof(ds4_q8_0) == 34, "8-bit block");

@@ -3,6 +3,7 @@
  * Each element takes the fp32 operations that the formula in blocks.h names, in that order, so that the result equals
  * the `gguf` package's to the bit. */
 #include "native/quant/blocks.h"
+#include "native/quant/iq2_tables.h"
 #include "native/quant/quant.h"
 
 static const struct {
@@ -21,6 +22,9 @@ static const struct {
     {DS4_TYPE_Q4_K, DS4_QK_K, sizeof(ds4_q4_k)},
     {DS4_TYPE_Q5_K, DS4_QK_K, sizeof(ds4_q5_k)},
     {DS4_TYPE_Q6_K, DS4_QK_K, sizeof(ds4_q6_k)},
+    {DS4_TYPE_IQ2_XXS, DS4_QK_K, sizeof(ds4_iq2_xxs)},
+    {DS4_TYPE_I32, 1, 4},
+    {DS4_TYPE_MXFP4, DS4_QK, sizeof(ds4_mxfp4)},
 };
 
 int32_t ds4_block_elements(int32_t type) {
@@ -168,6 +172,37 @@ static void block_q6_k(const void *p, float *out) {
     }
 }
 
+static void block_mxfp4(const void *p, float *out) {
+    static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const ds4_mxfp4 *b = p;
+    /* 2^(e - 128), which for e < 2 is a subnormal */
+    const float half = f32_of_bits(b->e < 2 ? 0x00200000u << b->e : (uint32_t)(b->e - 1) << 23);
+    for (int i = 0; i < 16; i++) {
+        out[i] = half * (float)twice[b->qs[i] & 15];
+        out[i + 16] = half * (float)twice[b->qs[i] >> 4];
+    }
+}
+
+static void block_iq2_xxs(const void *p, float *out) {
+    const ds4_iq2_xxs *b = p;
+    const float d = f16_at(b->d);
+    for (int t = 0; t < 8; t++) {
+        const uint8_t *rows = b->qs + 8 * t;
+        const uint32_t word = ds4_load32(rows + 4);
+        const float scale = d * (0.5f + (float)(word >> 28)) * 0.25f;
+        for (int g = 0; g < 4; g++) {
+            uint32_t signs = word >> 7 * g & 0x7f, parity = signs ^ signs >> 4;
+            parity ^= parity >> 2;
+            signs |= ((parity ^ parity >> 1) & 1) << 7;
+            const uint32_t row = iq2_xxs_grid[rows[g]];
+            for (int i = 0; i < 8; i++) {
+                const float x = scale * (float)iq2_levels[row >> 2 * i & 3];
+                out[32 * t + 8 * g + i] = signs >> i & 1 ? -x : x;
+            }
+        }
+    }
+}
+
 int32_t ds4_dequant_row(int32_t type, const void *blocks, int64_t n, float *out) {
     const uint8_t *p = blocks;
     void (*block)(const void *, float *) = NULL;
@@ -186,6 +221,8 @@ int32_t ds4_dequant_row(int32_t type, const void *blocks, int64_t n, float *out)
     case DS4_TYPE_Q4_K: block = block_q4_k; break;
     case DS4_TYPE_Q5_K: block = block_q5_k; break;
     case DS4_TYPE_Q6_K: block = block_q6_k; break;
+    case DS4_TYPE_IQ2_XXS: block = block_iq2_xxs; break;
+    case DS4_TYPE_MXFP4: block = block_mxfp4; break;
     default: return DS4_ERR_ARG;
     }
     const int32_t elements = ds4_block_elements(type), bytes = ds4_block_bytes(type);

@@ -95,7 +95,8 @@ static void open_rig(rig *r, const data *d, int32_t type, int32_t n_threads, con
     const shape *s = &d->s;
     ops_open_cpu(&r->s, n_threads, DS4_NUMERIC_FLOAT, kernels);
     r->d = d;
-    const ds4_cache_desc desc = {type, 3, LENGTH + 10, 2, s->n_head_kv, s->head_dim};
+    const ds4_cache_desc desc = {.type = type, .n_banks = 3, .n_ctx = LENGTH + 10, .n_layer = 2,
+                                 .n_head_kv = s->n_head_kv, .head_dim = s->head_dim};
     r->cache = r->s.ops->cache_create(r->s.be, &desc);
     REQUIRE(r->cache);
     r->q = ops_mat(&r->s, q_cols(s), DS4_ROWS_ALL);
@@ -317,11 +318,14 @@ static void a_context_that_no_machine_holds_is_reserved_or_refused_cleanly(void)
 {
     ops_step s;
     ops_open_cpu(&s, 1, DS4_NUMERIC_FLOAT, NULL);
-    const ds4_cache_desc large = {DS4_TYPE_F16, 8, 131072, 30, 3, 64};
+    const ds4_cache_desc large = {.type = DS4_TYPE_F16, .n_banks = 8, .n_ctx = 131072, .n_layer = 30,
+                                  .n_head_kv = 3, .head_dim = 64};
     s.ops->cache_free(s.be, s.ops->cache_create(s.be, &large)); /* NULL where the system does not overcommit */
-    const ds4_cache_desc absurd = {DS4_TYPE_F32, 1024, INT32_MAX, INT32_MAX, 4096, 4096};
+    const ds4_cache_desc absurd = {.type = DS4_TYPE_F32, .n_banks = 1024, .n_ctx = INT32_MAX, .n_layer = INT32_MAX,
+                                   .n_head_kv = 4096, .head_dim = 4096};
     CHECK(!s.ops->cache_create(s.be, &absurd));
-    const ds4_cache_desc odd = {DS4_TYPE_Q8_0, 1, 10, 1, 1, 40};
+    const ds4_cache_desc odd = {.type = DS4_TYPE_Q8_0, .n_banks = 1, .n_ctx = 10, .n_layer = 1,
+                                .n_head_kv = 1, .head_dim = 40};
     CHECK(!s.ops->cache_create(s.be, &odd), "Q8_0 needs whole blocks of 32");
     ops_close(&s);
 }

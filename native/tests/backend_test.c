@@ -88,7 +88,7 @@ static void rope_turns_both_layouts_by_the_fp32_angle(void)
                 const int32_t banks[3] = {0, 0, 0}, positions[3] = {0, 17, 8000};
                 for (int32_t i = 0; i < dim / 2; i++)
                     inv_freq[i] = (float)pow(10000.0, -2.0 * i / dim);
-                const ds4_rope rope = {kind, dim, inv_freq, 1.25f};
+                const ds4_rope rope = {.kind = kind, .dim = dim, .inv_freq = inv_freq, .magnitude = 1.25f};
                 ops_fill(x, 3 * 2 * 40, 1.0f);
                 ds4_mat m = ops_mat(&s, 80, DS4_ROWS_ALL), stream = ops_mat(&s, 80, DS4_ROWS_ALL);
                 float *table = calloc(80 * 4, sizeof(float));
@@ -176,11 +176,12 @@ static void open_model(ops_step *s, model *m, bool fused, int32_t layers)
         }
         REQUIRE(*slots[i]);
     }
-    const ds4_cache_desc desc = {DS4_TYPE_F16, 4, OPS_CTX, layers, KV_HEADS, DIM};
+    const ds4_cache_desc desc = {.type = DS4_TYPE_F16, .n_banks = 4, .n_ctx = OPS_CTX, .n_layer = layers,
+                                 .n_head_kv = KV_HEADS, .head_dim = DIM};
     m->cache = s->ops->cache_create(s->be, &desc);
     for (int32_t i = 0; i < DIM / 2; i++)
         m->inv_freq[i] = (float)pow(10000.0, -2.0 * i / DIM);
-    const ds4_rope rope = {DS4_ROPE_NORM, DIM, m->inv_freq, 1.0f};
+    const ds4_rope rope = {.kind = DS4_ROPE_NORM, .dim = DIM, .inv_freq = m->inv_freq, .magnitude = 1.0f};
     m->x = ops_mat(s, D, DS4_ROWS_ALL);
     m->normed = ops_mat(s, D, DS4_ROWS_ALL);
     m->mq = ops_mat(s, HEADS * DIM, DS4_ROWS_ALL);

@@ -4,12 +4,14 @@ load("@pypi//:requirements.bzl", "requirement")
 
 LIBRARY = "//native:libds4.so"
 MODEL = "@smollm2//:SmolLM2-135M-Instruct.Q4_1.gguf"
+MINI = "//models/ds4-mini:ds4-mini.gguf"
 ORACLES = "//oracles:liboracles.so"
 
 # Variables by which programs and tests find what Bazel built or fetched.
 ENGINE_PATHS = {
     "DS4_EMBEDDED_MODEL": MODEL,
     "DS4_LIBRARY": LIBRARY,
+    "DS4_MINI_MODEL": MINI,
 }
 PARITY_PATHS = dict(
     ENGINE_PATHS,

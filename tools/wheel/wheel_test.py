@@ -47,7 +47,7 @@ def test_its_engine_loads_from_inside_the_package(programs: Path) -> None:
     assert json.loads(run(programs / "python", "-c", code)).startswith(str(programs.parent / "lib"))
 
 
-@pytest.mark.parametrize("command", ["ds4-server", "ds4-bench"])
+@pytest.mark.parametrize("command", ["ds4-server", "ds4-bench", "ds4-synth"])
 def test_its_other_commands_explain_themselves(programs: Path, command: str) -> None:
     assert "usage" in run(programs / command, "--help").lower()
 

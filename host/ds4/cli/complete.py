@@ -16,7 +16,7 @@ def script(shell: str, programs: Mapping[str, Program]) -> str:
     if shell == "bash":
         return _bash(programs)
     if shell == "zsh":
-        return "#compdef ds4 ds4-server ds4-bench\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(programs)
+        return "#compdef ds4 ds4-server ds4-bench ds4-synth\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(programs)
     if shell == "fish":
         return _fish(programs)
     raise SettingsError(

@@ -35,6 +35,7 @@ from ds4.errors import SettingsError
 ALIASES = {
     "serve": ("ds4-server", "ds4.server.__main__", "ds4.server.arguments"),
     "bench": ("ds4-bench", "ds4.perf.bench", "ds4.perf.bench"),
+    "synth": ("ds4-synth", "ds4.perf.synth.main", "ds4.perf.synth.main"),
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ds4.core import components
 from ds4.core.cursor import shown
-from ds4.core.families import FamilyContract, SlotSpec
+from ds4.core.families import FamilyContract, SlotSpec, contract_of
 from ds4.core.families import contract as contract_for
 from ds4.core.ggml_types import TENSOR_TYPES
 from ds4.core.inventory import Inventory
@@ -118,6 +118,9 @@ def _planner() -> Callable[[Inventory], BindPlan]:
 def _by_oracle(inventory: Inventory) -> BindPlan:
     from ds4.core.tapes import bind  # late: it imports this module
 
+    if inventory.metadata.string("general.architecture", "") != bind.ARCHITECTURE:
+        return make(inventory)  # of a family that the oracle does not state
+
     return bind.by_oracle(inventory)
 
 
@@ -125,7 +128,7 @@ def make(inventory: Inventory) -> BindPlan:
     """`plan` as Python decides it."""
     shape = layout(inventory)
     slots = tuple(slot for spec in shape.specs if (slot := _fill(spec, inventory)) is not None)
-    used = {slot.name for slot in slots}
+    used = {spec.name for spec in shape.specs}
     left = [name for name in inventory.tensors if name not in used]
     ignored = tuple(name for name in left if shape.contract.ignorable(name))
     unused = [name for name in left if not shape.contract.ignorable(name)]
@@ -181,7 +184,7 @@ def _fill(spec: SlotSpec, inventory: Inventory) -> Slot | None:
             found=info.type_name,
         )
     kind = _KINDS[info.type]
-    return Slot(spec.role, spec.layer, kind, info.dims, info.shard, info.offset, info.nbytes, spec.name)
+    return Slot(spec.role, spec.layer, kind, info.dims, info.shard, info.offset, info.nbytes, info.name)
 
 
 def _types(spec: SlotSpec) -> str:
@@ -199,7 +202,7 @@ def check(plan: BindPlan) -> None:
         value = getattr(plan.hparams, field.name)
         if isinstance(value, int) and not 0 <= value <= _INT32_MAX:
             _bad(field.name, "does not fit the engine", f"0..{_INT32_MAX}", value)
-    layers, places = plan.hparams.n_layer, plan.shards
+    layers, places = plan.hparams.n_blocks, plan.shards
     for slot in plan.slots:
         here, dims, offset = (slot.role, slot.layer), slot.dims, slot.offset
         if here in seen:
@@ -221,12 +224,9 @@ def check(plan: BindPlan) -> None:
         if offset < shard.data_offset or offset + slot.nbytes > shard.file_bytes:
             span = f"{offset}..{offset + slot.nbytes}"
             _bad(slot.name, "outside the shard's data", f"within {shard.data_offset}..{shard.file_bytes}", span)
-    for role in Role:
-        if role in (Role.OUTPUT, Role.ROPE_FREQS):
-            continue
-        for layer in range(layers) if role >= Role.ATTN_NORM else (-1,):
-            if (role, layer) not in seen:
-                _bad(role.name, "the slot is not filled", f"a tensor for layer {layer}", "nothing")
+    for role, layer in contract_of(plan.hparams.family).required(plan.hparams):
+        if (role, layer) not in seen:
+            _bad(role.name, "the slot is not filled", f"a tensor for layer {layer}", "nothing")
 
 
 def _bad(subject: str, message: str, expected: object, found: object) -> None:

@@ -1,7 +1,7 @@
 """Which models there are: those embedded in the build and those in a folder; and what `-m` means.
 
 An embedded model is looked for in this order: the file that DS4_EMBEDDED_MODEL names, the package's own data
-(`ds4/models/*.gguf`, as in a wheel), Bazel's runfiles (`external/<repository>/`).
+(`ds4/models/*.gguf`, as in a wheel), the source tree (`models/<name>/`), Bazel's runfiles (`external/<repository>/`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class Embedded:
 
     name: str
     file: str  # its file name, wherever it lies
-    repository: str  # the Bazel repository that holds it
+    repository: str  # the Bazel repository that holds it; "": this one, in models/<name>
     variable: str
 
 
-EMBEDDED = (Embedded(DEFAULT_MODEL, "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2", "DS4_EMBEDDED_MODEL"),)
+EMBEDDED = (
+    Embedded(DEFAULT_MODEL, "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2", "DS4_EMBEDDED_MODEL"),
+    Embedded("ds4-mini", "ds4-mini.gguf", "", "DS4_MINI_MODEL"),
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,9 @@ def _names(listed: list[Entry]) -> str:
 def _folders(model: Embedded) -> Iterator[Path]:
     package = Path(os.path.abspath(__file__)).parents[1]
     yield package / "models"
+    if not model.repository:
+        yield package.parents[1] / "models" / model.name  # of the source tree; in runfiles it lies the same
+        return
     for root in _runfiles_roots():
         yield root / model.repository
         yield from sorted(root.glob(f"*/external/{model.repository}"))

@@ -198,14 +198,25 @@ def _value(inventory: Inventory, key: str) -> str:
 
 
 def _hparams_dict(hparams: HParams) -> dict[str, Any]:
+    """A family's own parameters stand beside the common ones."""
+    values = asdict(hparams)
+    own = values.pop("dsv4") or {}
     return {
-        name: value.name.lower() if isinstance(value, IntEnum) else value for name, value in asdict(hparams).items()
+        name: value.name.lower() if isinstance(value, IntEnum) else list(value) if isinstance(value, tuple) else value
+        for name, value in {**values, **own}.items()
     }
 
 
 def _render_hparams(hparams: HParams) -> str:
     values = _hparams_dict(hparams).items()
-    return _facts((name, f"{value:g}" if isinstance(value, float) else value) for name, value in values)
+    return _facts((name, _parameter(value)) for name, value in values)
+
+
+def _parameter(value: object) -> object:
+    if isinstance(value, list):
+        alike = len(value) > 1 and len(set(value)) == 1
+        return f"{value[0]:g} in each of {len(value)}" if alike else " ".join(f"{item:g}" for item in value)
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def layout_dict(layout: Layout) -> dict[str, Any]:

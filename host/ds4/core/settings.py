@@ -51,7 +51,7 @@ __all__ = [
 
 T = TypeVar("T")
 _LARGEST_FILE = 1 << 20  # bytes of a TOML file; a device in its place never ends
-TABLES = ("cli", "server", "bench", "agent")  # one per program; each checks its own
+TABLES = ("cli", "server", "bench", "agent", "synth")  # one per program; each checks its own
 
 
 def caller_directory() -> Path:

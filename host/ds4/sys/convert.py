@@ -10,7 +10,18 @@ from typing import Any, NoReturn
 
 from ds4.errors import Cancelled, EngineError
 from ds4.sys.bridge import Bridge
-from ds4.sys.descriptors import MAX_DIMS, GgmlType, HParams, ModelDesc, Role, SamplerDesc, SessionDesc, Slot, Status
+from ds4.sys.descriptors import (
+    MAX_DIMS,
+    Dsv4,
+    GgmlType,
+    HParams,
+    ModelDesc,
+    Role,
+    SamplerDesc,
+    SessionDesc,
+    Slot,
+    Status,
+)
 
 _CODES = {
     Status.ARG: "engine_argument",
@@ -22,6 +33,7 @@ _CODES = {
     Status.CONTEXT: "engine_context",
     Status.BUSY: "engine_busy",
     Status.INTERNAL: "engine_internal",
+    Status.REWIND: "engine_rewind",
 }
 
 
@@ -42,11 +54,31 @@ def argument(message: str) -> EngineError:
     return EngineError(message, status=Status.ARG, code="engine_argument")
 
 
-def hparams_struct(bridge: Bridge, hparams: HParams) -> Any:
+def hparams_struct(bridge: Bridge, hparams: HParams) -> tuple[Any, list[Any]]:
     struct = bridge.ffi.new("ds4_hparams *")
     for name in HParams.__dataclass_fields__:
-        setattr(struct, name, getattr(hparams, name))
-    return struct
+        if name != "dsv4":
+            setattr(struct, name, getattr(hparams, name))
+    if hparams.dsv4 is None:
+        return struct, []
+    struct.dsv4, keep = _dsv4_struct(bridge, hparams.dsv4)
+    return struct, [struct.dsv4, *keep]
+
+
+def _dsv4_struct(bridge: Bridge, dsv4: Dsv4) -> tuple[Any, list[Any]]:
+    arrays = {
+        "ratios": bridge.ffi.new("int32_t[]", dsv4.ratios),
+        "clamp_experts": bridge.ffi.new("float[]", dsv4.clamp_experts),
+        "clamp_shared": bridge.ffi.new("float[]", dsv4.clamp_shared),
+    }
+    if len(dsv4.clamp_experts) != len(dsv4.clamp_shared):
+        found = f"{len(dsv4.clamp_experts)} and {len(dsv4.clamp_shared)}"
+        raise argument(f"clamps of {found} layers (expected the same number for routed and shared experts)")
+    struct = bridge.ffi.new("ds4_dsv4 *")
+    for name in Dsv4.__dataclass_fields__:
+        setattr(struct, name, arrays.get(name, getattr(dsv4, name)))
+    struct.n_ratios, struct.n_clamps = len(dsv4.ratios), len(dsv4.clamp_experts)
+    return struct, [struct, *arrays.values()]
 
 
 def model_struct(bridge: Bridge, desc: ModelDesc) -> tuple[Any, list[Any]]:
@@ -61,12 +93,12 @@ def model_struct(bridge: Bridge, desc: ModelDesc) -> tuple[Any, list[Any]]:
         target.role, target.layer, target.type, target.n_dims = slot.role, slot.layer, slot.type, len(slot.dims)
         target.dims = [*slot.dims, *[1] * (MAX_DIMS - len(slot.dims))]
         target.shard, target.offset, target.bytes, target.name = slot.shard, slot.offset, slot.nbytes, name
-    hparams = hparams_struct(bridge, desc.hparams)
+    hparams, borrowed = hparams_struct(bridge, desc.hparams)
     struct = ffi.new("ds4_model_desc *")
     struct.hparams = hparams[0]
     struct.shards, struct.n_shards = shards, len(desc.shards)
     struct.slots, struct.n_slots = slots, len(desc.slots)
-    return struct, [*paths, shards, *names, slots]
+    return struct, [*paths, shards, *names, slots, *borrowed]
 
 
 def slot_from(bridge: Bridge, entry: Any) -> Slot:

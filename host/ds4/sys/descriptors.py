@@ -30,12 +30,14 @@ class Status(IntEnum):
     CONTEXT = 8
     BUSY = 9
     INTERNAL = 10
+    REWIND = 11
 
 
 class Family(IntEnum):
     """ds4_family."""
 
     LLAMA = 1
+    DEEPSEEK4 = 2
 
 
 class GgmlType(IntEnum):
@@ -57,7 +59,10 @@ class GgmlType(IntEnum):
     Q4_K = 12
     Q5_K = 13
     Q6_K = 14
+    IQ2_XXS = 16
+    I32 = 26
     BF16 = 30
+    MXFP4 = 39
 
 
 class Backend(IntEnum):
@@ -106,6 +111,53 @@ class Role(IntEnum):
     FFN_GATE = 16
     FFN_UP = 17
     FFN_DOWN = 18
+    OUTPUT_HC_FN = 100
+    OUTPUT_HC_BASE = 101
+    OUTPUT_HC_SCALE = 102
+    HC_ATTN_FN = 110
+    HC_ATTN_BASE = 111
+    HC_ATTN_SCALE = 112
+    HC_FFN_FN = 113
+    HC_FFN_BASE = 114
+    HC_FFN_SCALE = 115
+    ATTN_Q_A = 120
+    ATTN_Q_A_NORM = 121
+    ATTN_Q_B = 122
+    ATTN_KV = 123
+    ATTN_KV_NORM = 124
+    ATTN_SINKS = 125
+    ATTN_OUT_A = 126
+    ATTN_OUT_B = 127
+    COMPRESS_KV = 130
+    COMPRESS_GATE = 131
+    COMPRESS_APE = 132
+    COMPRESS_NORM = 133
+    INDEX_Q_B = 140
+    INDEX_PROJ = 141
+    INDEX_KV = 142
+    INDEX_GATE = 143
+    INDEX_APE = 144
+    INDEX_NORM = 145
+    ROUTER = 150
+    ROUTER_BIAS = 151
+    ROUTER_HASH = 152
+    EXPERTS_GATE = 153
+    EXPERTS_UP = 154
+    EXPERTS_DOWN = 155
+    SHARED_GATE = 156
+    SHARED_UP = 157
+    SHARED_DOWN = 158
+    MTP_E_PROJ = 160
+    MTP_H_PROJ = 161
+    MTP_EH_PROJ = 162
+    MTP_E_NORM = 163
+    MTP_H_NORM = 164
+    MTP_NORM = 165
+    MTP_HC_FN = 166
+    MTP_HC_BASE = 167
+    MTP_HC_SCALE = 168
+    MTP_TOKEN_EMBD = 169
+    MTP_OUTPUT = 170
 
 
 class RowFlags(IntFlag):
@@ -113,6 +165,21 @@ class RowFlags(IntFlag):
 
     OUTPUT = 1
     LOGITS = 2
+
+
+class SessionFlags(IntFlag):
+    """ds4_session_flags."""
+
+    HIDDEN = 1
+    DRAFT = 2
+
+
+class Rounding(IntFlag):
+    """ds4_rounding; 0 is what the numeric mode says."""
+
+    CHOSEN = 1
+    KV_FP8 = 2
+    INDEX_FP4 = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +203,34 @@ class Slot:
     @property
     def n_dims(self) -> int:
         return len(self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Dsv4:
+    """ds4_dsv4: what DEEPSEEK4 has beyond HParams. The header gives each field's meaning.
+
+    ratios: [n_layer] 0, 4 or 128; clamp_experts, clamp_shared: [n_layer + n_mtp], > 0.
+    """
+
+    lora_q: int
+    lora_o: int
+    groups_o: int
+    n_expert: int
+    n_expert_used: int
+    d_expert: int
+    n_hash_layer: int
+    index_heads: int
+    index_dim: int
+    index_top_k: int
+    hc_count: int
+    hc_iterations: int
+    n_mtp: int
+    expert_scale: float
+    hc_eps: float
+    compress_rope_base: float
+    ratios: tuple[int, ...]
+    clamp_experts: tuple[float, ...]
+    clamp_shared: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +259,12 @@ class HParams:
     rope_beta_slow: float = 1.0
     rope_ctx_original: int = 0
     sliding_window: int = 0
+    dsv4: Dsv4 | None = None
+
+    @property
+    def n_blocks(self) -> int:
+        """Layers, and the block that drafts."""
+        return self.n_layer + (self.dsv4.n_mtp if self.dsv4 is not None else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +288,8 @@ class SessionDesc:
     backend: Backend = Backend.CPU
     numeric: Numeric = Numeric.SHIP
     kv_type: GgmlType = GgmlType.F16
+    flags: SessionFlags = SessionFlags(0)
+    rounding: Rounding = Rounding(0)
 
 
 @dataclass(frozen=True, slots=True)

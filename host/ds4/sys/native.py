@@ -302,6 +302,15 @@ class NativeSession:
 
         EngineError: engine_busy with two steps open already, engine_context past a bank's context, engine_argument.
         """
+        return self._start(self._submit, rows)
+
+    def submit_draft(self, rows: Sequence[Row]) -> int:
+        """Starts a step that guesses, for sessions with SessionFlags.DRAFT: one row a bank, with output, at the bank's
+        length. The output is the token expected after the row's; banks stay as they are.
+        """
+        return self._start(self.bridge.lib.ds4_submit_draft, rows)
+
+    def _start(self, submit: Any, rows: Sequence[Row]) -> int:
         session = self._alive()
         count = len(rows)
         if count > self.desc.max_rows:
@@ -316,7 +325,7 @@ class NativeSession:
                 at += 24
         except struct.error as error:
             raise argument(f"a row holds a value that is not a 32-bit integer: {error}") from None
-        status = self._submit(session, self._batch, count, self._ticket, self._error)
+        status = submit(session, self._batch, count, self._ticket, self._error)
         if status:
             fail(self.bridge, status, self._error)
         ticket: int = self._ticket[0]
@@ -341,6 +350,16 @@ class NativeSession:
 
     def tops(self, sequence: int) -> list[int]:
         return self._tops[sequence % _RING]
+
+    def hidden(self, ticket: int, row: int, point: int) -> memoryview[float]:
+        """For sessions with SessionFlags.HIDDEN: the residual streams [ds4_hidden_width], float32, of an output row of
+        the ticket waited for last, before the next submission. point 0: the embedding; i: the output of layer i - 1.
+        """
+        session = self._alive()
+        store = bytearray(4 * max(1, self.bridge.lib.ds4_hidden_width(session)))
+        out = self.bridge.ffi.from_buffer("float[]", store)
+        self._check(self.bridge.lib.ds4_result_hidden(session, ticket, row, point, out, self._error))
+        return memoryview(store).cast("f")
 
     def result_logits(self, ticket: int, row: int) -> Any:
         return self.bridge.lib.ds4_result_logits(self._alive(), ticket, row)
@@ -372,8 +391,17 @@ class NativeSession:
             raise argument(f"no bank {bank} (the session has {self.desc.n_banks})")
         return length
 
+    def rewind_floor(self, bank: int) -> int:
+        """The least length above 0 that truncate and copy can go back to; 0 is always possible."""
+        floor = int(self.bridge.lib.ds4_bank_rewind_floor(self._alive(), bank))
+        if floor < 0:
+            raise argument(f"no bank {bank} (the session has {self.desc.n_banks})")
+        return floor
+
     def truncate(self, bank: int, length: int) -> None:
-        """Forgets positions length and on. engine_busy while an open step uses the bank."""
+        """Forgets positions length and on. engine_busy while an open step uses the bank; engine_rewind where
+        0 < length < rewind_floor(bank).
+        """
         self._check(self.bridge.lib.ds4_bank_truncate(self._alive(), bank, length, self._error))
 
     def copy(self, source: int, target: int, length: int) -> None:

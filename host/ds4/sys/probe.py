@@ -25,11 +25,24 @@ def cpu_kernels() -> str:
 
 
 def kv_bytes_per_position(hparams: HParams, kv_type: GgmlType) -> int:
-    """Bytes of KV cache that one position of one bank takes."""
+    """Bytes of KV cache that one further position of one bank takes."""
     bridge = load()
-    size = int(bridge.lib.ds4_kv_bytes_per_position(hparams_struct(bridge, hparams), kv_type))
+    struct, keep = hparams_struct(bridge, hparams)
+    size = int(bridge.lib.ds4_kv_bytes_per_position(struct, kv_type))
+    del keep
     if size == 0:
         raise argument(f"no KV cache of type {kv_type!r} for these hyperparameters")
+    return size
+
+
+def bank_bytes(hparams: HParams, kv_type: GgmlType, n_ctx: int, max_rows: int) -> int:
+    """Bytes of state that one bank of n_ctx positions takes when full, in a session of that prefill width."""
+    bridge = load()
+    struct, keep = hparams_struct(bridge, hparams)
+    size = int(bridge.lib.ds4_bank_bytes(struct, kv_type, n_ctx, max_rows))
+    del keep
+    if size == 0:
+        raise argument(f"no bank of {n_ctx} positions of type {kv_type!r} for these hyperparameters")
     return size
 
 

@@ -43,7 +43,7 @@ def foreign(tmp_path: Path) -> Path:
         (["-p", "x", "--prompt-file", "y"], 2, "ds4: --prompt and --prompt-file: only one prompt can be given"),
         (["-m", "no-such-model", "-p", "x"], 2, "ds4: no-such-model: no such model or file"),
         (["--identify", "-m", "broken.gguf"], 3, "ds4: magic: not a GGUF file"),
-        (["--validate", "-m", "foreign.gguf"], 4, "this architecture is not supported (expected llama, found "),
+        (["--validate", "-m", "foreign.gguf"], 4, "this architecture is not supported (expected llama or deepseek4, found "),
         (["-p", "x", "-m", "foreign.gguf"], 4, "this architecture is not supported"),
         (["-p", "x", "-m", "broken.gguf"], 3, "ds4: magic: not a GGUF file"),
         (["completion", "tcsh"], 2, "expected bash, zsh, fish, found 'tcsh'"),
@@ -95,7 +95,7 @@ def test_models_lists_what_is_supported_and_why_something_is_not(tmp_path: Path,
 
 def test_models_marks_the_embedded_one(tmp_path: Path, foreign: Path) -> None:
     done = run(CLI, "models", "--json", home=tmp_path, DS4_EMBEDDED_MODEL=str(foreign))
-    (row,) = json.loads(done.stdout)
+    row = json.loads(done.stdout)[0]
     assert (row["id"], row["origin"]) == ("smollm2-135m-instruct", "embedded")
 
 

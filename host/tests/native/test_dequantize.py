@@ -13,7 +13,7 @@ from ds4.sys.probe import dequantize, matmul_probe, type_block
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
-TYPES = list(GgmlType)
+TYPES = [kind for kind in GgmlType if kind != GgmlType.I32]  # a table of integers is never a matrix
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
@@ -29,6 +29,8 @@ SCALES: dict[GgmlType, tuple[int, ...]] = {
     GgmlType.Q4_K: (0, 2),
     GgmlType.Q5_K: (0, 2),
     GgmlType.Q6_K: (208,),
+    GgmlType.IQ2_XXS: (0,),
+    GgmlType.MXFP4: (),
 }
 
 
@@ -50,6 +52,8 @@ def random_blocks(kind: GgmlType, count: int, seed: int, spread: float | None = 
         if spread is not None:
             bits = (rng.standard_normal(count) * spread).astype(np.float16).view(np.uint16)
         blocks[:, at : at + 2] = bits.view(np.uint8).reshape(count, 2)
+    if kind == GgmlType.MXFP4 and spread is not None:
+        blocks[:, 0] = 127 + np.log2(spread).astype(int) + rng.integers(-1, 2, count)  # an exponent, not an fp16
     return blocks
 
 

@@ -14,8 +14,15 @@ from typing import Any
 U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 = range(13)
 CODES = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
 
-TYPE_F32, TYPE_F16, TYPE_Q4_0, TYPE_Q8_0, TYPE_Q4_K = 0, 1, 2, 8, 12
-BLOCKS = {TYPE_F32: (1, 4), TYPE_F16: (1, 2), TYPE_Q4_0: (32, 18), TYPE_Q8_0: (32, 34), TYPE_Q4_K: (256, 144)}
+TYPE_F32, TYPE_F16, TYPE_Q4_0, TYPE_Q8_0, TYPE_Q4_K, TYPE_I32 = 0, 1, 2, 8, 12, 26
+BLOCKS = {
+    TYPE_F32: (1, 4),
+    TYPE_F16: (1, 2),
+    TYPE_Q4_0: (32, 18),
+    TYPE_Q8_0: (32, 34),
+    TYPE_Q4_K: (256, 144),
+    TYPE_I32: (1, 4),
+}
 
 
 def u32(value: int) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ds4.errors import EngineError
 from ds4.sys import bridge, descriptors
-from ds4.sys.descriptors import HParams, SamplerDesc, SessionDesc, Slot
+from ds4.sys.descriptors import Dsv4, HParams, SamplerDesc, SessionDesc, Slot
 
 needs_engine = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
@@ -101,17 +101,21 @@ def test_the_descriptors_mirror_the_header() -> None:
         "ds4_rope_scaling": descriptors.RopeScaling,
         "ds4_role": descriptors.Role,
         "ds4_row_flags": descriptors.RowFlags,
+        "ds4_session_flags": descriptors.SessionFlags,
+        "ds4_rounding": descriptors.Rounding,
     }
     for name, enum in enums.items():
         assert sorted(ffi.typeof(name).elements) == sorted(member.value for member in enum), name
     renamed = {
         "ds4_slot": {"n_dims", "reserved", "bytes"},
         "ds4_sampler": {"bias_ids", "bias_values", "n_bias", "reserved"},
+        "ds4_dsv4": {"n_ratios", "n_clamps"},
     }
     added = {"ds4_slot": {"nbytes"}, "ds4_sampler": {"bias"}}
     for name, kind in {
         "ds4_slot": Slot,
         "ds4_hparams": HParams,
+        "ds4_dsv4": Dsv4,
         "ds4_session_desc": SessionDesc,
         "ds4_sampler": SamplerDesc,
     }.items():

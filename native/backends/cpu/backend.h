@@ -2,12 +2,15 @@
  *
  *   memory.c    buffers, weights, growing scratch         exec.c       the operations, cut into items
  *   cache.c     the KV cache's layout and upkeep          attention.c  attention, likewise
+ *   latent.c    the latent cache, likewise                latent_ops.c what reads and writes it
+ *   hyper.c     streams, clamped SwiGLU, routing          experts.c    routed experts
  *   record.c    recording with its checks                 program.c    sizing, steps in flight, the walk over the nodes
  *   backend.c   creation and the table                    kernels*     what depends on the instruction set */
 #ifndef DS4_CPU_BACKEND_H
 #define DS4_CPU_BACKEND_H
 
 #include "native/backends/cpu/kernels.h"
+#include "native/backends/cpu/latent.h"
 #include "native/backends/cpu/matmul.h"
 #include "native/backends/cpu/pool.h"
 #include "native/ops/ds4_ops.h"
@@ -19,8 +22,10 @@
 #define CPU_FEW_ROWS 4
 /* Operations over at most so many elements run on one thread, while a stage ends. */
 #define CPU_SMALL 8192
-#define CPU_MAX_ROPES 4
+#define CPU_MAX_ROPES 6 /* DeepSeek V4 alone has two bases, both ways, for two widths of heads */
 #define CPU_MAX_PRODUCTS 4
+/* Rows of one expert that are gathered at once. */
+#define CPU_EXPERT_ROWS 64
 
 /* ---- memory ---- */
 
@@ -62,6 +67,8 @@ struct ds4_cache {
     size_t key_bytes, head_bytes, tile_bytes, layer_bytes, bank_bytes;
     uint8_t *base;
     size_t mapped;
+    cpu_latent *latent;        /* not NULL: the cache is a latent one, and of the above only d holds */
+    int32_t *ratios;           /* latent: the copy that d.ratios leads to */
     ds4_cache *next;
 };
 
@@ -74,6 +81,12 @@ static inline uint8_t *cpu_cache_head(const ds4_cache *c, int32_t bank, int32_t 
 /* Writes one position's key and value of one head (fp32, head_dim each). tmp: v_dim fp16. */
 void cpu_cache_put(const cpu_kernels *k, const ds4_cache *c, uint8_t *head, int32_t at, const float *key, const float *value,
                    uint16_t *tmp);
+
+float *cpu_latent_carried(const ds4_cache *cache, int32_t bank, int32_t position); /* carried row */
+void cpu_latent_release(ds4_cache *cache, int32_t bank, int32_t from_position);
+void cpu_latent_copy(ds4_cache *cache, int32_t from_bank, int32_t to_bank, int32_t length);
+size_t cpu_latent_state_bytes(const ds4_cache *cache, int32_t length);
+void cpu_latent_move(const ds4_cache *cache, int32_t bank, int32_t length, uint8_t *state, bool load);
 
 ds4_cache *cpu_cache_create(ds4_backend *be, const ds4_cache_desc *desc);
 void cpu_cache_free(ds4_backend *be, ds4_cache *cache);
@@ -104,6 +117,20 @@ typedef enum cpu_op {
     OP_ATTENTION,
     OP_GATHER,
     OP_SAMPLE,
+    OP_REPEAT,
+    OP_RMS_HEADS,
+    OP_SWIGLU_CLAMP,
+    OP_HC_PRE,
+    OP_HC_POST,
+    OP_LATENT_STORE,
+    OP_COMPRESS,
+    OP_INDEX_SELECT,
+    OP_LATENT_ATTENTION,
+    OP_CARRY_STORE,
+    OP_CARRY_LOAD,
+    OP_ROUTE,
+    OP_EXPERTS_UP,
+    OP_EXPERTS_DOWN,
     OP_PRODUCT /* every kind of matrix product, plain or fused */
 } cpu_op;
 
@@ -120,6 +147,14 @@ typedef struct cpu_node {
     ds4_cache *cache;
     ds4_attention attention; /* rope and kv_store use layer, n_head, n_head_kv, head_dim */
     int32_t rope;            /* index into the program's tables */
+    /* DeepSeek V4; w[0], w[1] are then the operation's own weights, in the order of ds4_ops.h, and n is 0 */
+    ds4_hc hc;
+    ds4_router router;
+    ds4_experts experts;
+    ds4_stream stream;
+    float clamp;
+    int32_t top_k;
+    int32_t first;           /* position */
 } cpu_node;
 
 struct ds4_program {
@@ -173,12 +208,15 @@ typedef enum cpu_need {
     NEED_I16,
     NEED_PARTIALS,       /* attention by tiles */
     NEED_PARTIAL_COUNTS, /* zero between operations */
+    NEED_SCORES,         /* the indexer's */
+    NEED_ROUTES,         /* rows by expert */
     NEED_OWN_NORMED,
     NEED_OWN_Q8,
     NEED_OWN_I16,
     NEED_OWN_PRODUCT,    /* mm_run's scratch */
     NEED_OWN_GATE,       /* the second product of a gated pair */
     NEED_OWN_ATTENTION,
+    NEED_OWN_EXPERTS,    /* rows of one expert, and their products */
     NEED_SAMPLING,       /* in an arena of its own: zero between uses */
     CPU_NEEDS
 } cpu_need;
@@ -244,6 +282,33 @@ bool cpu_is_small(const cpu_step *step, const cpu_node *node);
 void cpu_resolve_token(cpu_step *s, int32_t row);
 void cpu_rope_tables(cpu_step *s, int32_t r0, int32_t r1);
 
+/* Rows in pieces: several for each thread, so that one that is late does not hold the others up. */
+int32_t cpu_cut_rows(cpu_worker *w, int32_t rows);
+void cpu_rows_of(const cpu_worker *w, int32_t rows, int32_t item, int32_t *r0, int32_t *r1);
+/* Rotates x's heads by row `row`'s position. */
+void cpu_rope_heads(const cpu_worker *w, float *x, int32_t n_head, int32_t head_dim, int32_t table, int32_t row);
+/* cos and sin of one position, as the kernels want them: c, s [rope->dim]. */
+void cpu_rope_angles(const ds4_rope *rope, int32_t position, float *c, float *s);
+
+/* hyper.c */
+void cpu_do_hyper(const cpu_worker *w, const cpu_node *node, int32_t row);
+
+/* latent_ops.c: the operations on the latent cache, which the enumeration has next to each other */
+static inline bool cpu_is_latent(cpu_op op) { return op >= OP_LATENT_STORE && op <= OP_CARRY_LOAD; }
+int32_t cpu_cut_latent(cpu_worker *w, const cpu_node *node, int32_t phase);
+void cpu_do_latent(cpu_worker *w, const cpu_node *node, int32_t phase, int32_t item);
+/* Bytes of scratch that a node needs, for each thread, of products, and shared. */
+size_t cpu_latent_own_bytes(const ds4_backend *be, const cpu_node *node);
+size_t cpu_latent_product_bytes(const ds4_backend *be, const cpu_node *node);
+size_t cpu_latent_score_bytes(const cpu_node *node, int32_t max_rows);
+
+/* experts.c */
+int32_t cpu_cut_experts(cpu_worker *w, const cpu_node *node);
+void cpu_do_experts(cpu_worker *w, const cpu_node *node, int32_t item);
+size_t cpu_experts_own_bytes(const ds4_backend *be, const cpu_node *node);
+size_t cpu_experts_product_bytes(const ds4_backend *be, const cpu_node *node);
+size_t cpu_experts_route_bytes(const cpu_node *node, int32_t max_rows);
+
 /* Outputs of one piece of a product over so many rows, shared by nth threads. */
 int64_t cpu_grain(const cpu_weight *m, int32_t rows, int32_t nth, bool gated);
 /* Whether the node is so small that it is best done by one thread. */
@@ -266,6 +331,7 @@ ds4_program *cpu_program_begin(ds4_backend *be, const ds4_step_inputs *in, int32
 void cpu_program_free(ds4_backend *be, ds4_program *p);
 void cpu_record_plain(ds4_ops *ops);
 void cpu_record_fused(ds4_ops *ops);
+void cpu_record_dsv4(ds4_ops *ops); /* record_dsv4.c; cpu_record_plain calls it */
 
 /* Programs (program.c) */
 int32_t cpu_program_end(ds4_backend *be, ds4_program *p, ds4_error *err);

@@ -19,8 +19,42 @@ static bool shape_is_possible(const ds4_cache_desc *d)
             (d->type == DS4_TYPE_Q8_0 && d->head_dim % Q8_BLOCK == 0));
 }
 
+static ds4_cache *adopt(ds4_backend *be, ds4_cache *c)
+{
+#if defined(MADV_NOHUGEPAGE)
+    madvise(c->base, c->mapped, MADV_NOHUGEPAGE); /* or a first position would commit 2 MiB in every layer */
+#endif
+    c->next = be->caches;
+    be->caches = c;
+    return c;
+}
+
+static ds4_cache *latent_create(ds4_backend *be, const ds4_cache_desc *desc)
+{
+    ds4_cache *c = desc->n_banks > 0 && desc->n_head_kv == 1 ? calloc(1, sizeof *c) : NULL;
+    if (!c)
+        return NULL;
+    uint64_t all;
+    c->d = *desc;
+    c->latent = cpu_latent_layout(desc);
+    c->ratios = c->latent ? malloc((size_t)desc->n_layer * sizeof *c->ratios) : NULL;
+    if (c->ratios && checked_mul(c->latent->bank_bytes, (uint64_t)desc->n_banks, &all) && all < SIZE_MAX / 2)
+        c->base = cpu_map((size_t)all, &c->mapped);
+    if (!c->base) {
+        free(c->ratios);
+        free(c->latent);
+        free(c);
+        return NULL;
+    }
+    memcpy(c->ratios, desc->ratios, (size_t)desc->n_layer * sizeof *c->ratios);
+    c->d.ratios = c->ratios;
+    return adopt(be, c);
+}
+
 ds4_cache *cpu_cache_create(ds4_backend *be, const ds4_cache_desc *desc)
 {
+    if (desc->window > 0)
+        return latent_create(be, desc);
     if (!shape_is_possible(desc))
         return NULL;
     ds4_cache *c = calloc(1, sizeof *c);
@@ -54,12 +88,7 @@ ds4_cache *cpu_cache_create(ds4_backend *be, const ds4_cache_desc *desc)
         free(c);
         return NULL;
     }
-#if defined(MADV_NOHUGEPAGE)
-    madvise(c->base, c->mapped, MADV_NOHUGEPAGE); /* or a first position would commit 2 MiB in every layer */
-#endif
-    c->next = be->caches;
-    be->caches = c;
-    return c;
+    return adopt(be, c);
 }
 
 void cpu_cache_free(ds4_backend *be, ds4_cache *cache)
@@ -72,12 +101,18 @@ void cpu_cache_free(ds4_backend *be, ds4_cache *cache)
             break;
         }
     cpu_unmap(cache->base, cache->mapped);
+    free(cache->ratios);
+    free(cache->latent);
     free(cache);
 }
 
 void cpu_cache_release(ds4_backend *be, ds4_cache *cache, int32_t bank, int32_t from_position)
 {
     (void)be;
+    if (cache->latent) {
+        cpu_latent_release(cache, bank, from_position);
+        return;
+    }
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t tiles = ((size_t)from_position + KV_TILE - 1) / KV_TILE;
     size_t from = (tiles * cache->tile_bytes + page - 1) / page * page;
@@ -90,6 +125,10 @@ void cpu_cache_release(ds4_backend *be, ds4_cache *cache, int32_t bank, int32_t 
 void cpu_cache_copy(ds4_backend *be, ds4_cache *cache, int32_t from_bank, int32_t to_bank, int32_t length)
 {
     (void)be;
+    if (cache->latent) {
+        cpu_latent_copy(cache, from_bank, to_bank, length);
+        return;
+    }
     if (from_bank == to_bank || length <= 0)
         return;
     /* Whole tiles: what lies past `length` in the last one is never read before it is written. */
@@ -142,6 +181,8 @@ static size_t row_bytes(const ds4_cache *c) { return (size_t)ds4_row_bytes(c->d.
 size_t cpu_cache_state_bytes(ds4_backend *be, const ds4_cache *cache, int32_t length)
 {
     (void)be;
+    if (cache->latent)
+        return cpu_latent_state_bytes(cache, length);
     return (size_t)cache->d.n_layer * (size_t)cache->d.n_head_kv * 2 * (size_t)length * row_bytes(cache);
 }
 
@@ -202,6 +243,10 @@ static void move_q8(const ds4_cache *c, uint8_t *head, int32_t at, uint8_t *key,
 
 static void move(const ds4_cache *c, int32_t bank, int32_t length, uint8_t *state, bool load)
 {
+    if (c->latent) {
+        cpu_latent_move(c, bank, length, state, load);
+        return;
+    }
     size_t row = row_bytes(c);
     for (int32_t l = 0; l < c->d.n_layer; l++)
         for (int32_t h = 0; h < c->d.n_head_kv; h++) {

@@ -8,15 +8,14 @@
 
 /* ---- rows ---- */
 
-/* Rows in pieces: several for each thread, so that one that is late does not hold the others up. */
-static int32_t cut_rows(cpu_worker *w, int32_t rows)
+int32_t cpu_cut_rows(cpu_worker *w, int32_t rows)
 {
     int32_t size = w->nth == 1 ? rows : (rows + 4 * w->nth - 1) / (4 * w->nth);
     w->step->piece = size < 1 ? 1 : size;
     return (rows + w->step->piece - 1) / w->step->piece;
 }
 
-static void rows_of(const cpu_worker *w, int32_t rows, int32_t item, int32_t *r0, int32_t *r1)
+void cpu_rows_of(const cpu_worker *w, int32_t rows, int32_t item, int32_t *r0, int32_t *r1)
 {
     *r0 = item * w->step->piece;
     *r1 = rows - *r0 < w->step->piece ? rows : *r0 + w->step->piece;
@@ -30,23 +29,28 @@ void cpu_resolve_token(cpu_step *s, int32_t row)
         s->histories[row][s->positions[row]] = s->tokens[row];
 }
 
+void cpu_rope_angles(const ds4_rope *rope, int32_t position, float *c, float *s)
+{
+    int32_t half = rope->dim / 2;
+    for (int32_t i = 0; i < half; i++) {
+        float angle = (float)position * rope->inv_freq[i];
+        float co = (float)cos((double)angle) * rope->magnitude, si = (float)sin((double)angle) * rope->magnitude;
+        int32_t a = rope->kind == DS4_ROPE_NORM ? 2 * i : i;
+        int32_t b = rope->kind == DS4_ROPE_NORM ? 2 * i + 1 : i + half;
+        c[a] = c[b] = co;
+        s[a] = rope->inverse ? si : -si;
+        s[b] = rope->inverse ? -si : si;
+    }
+}
+
 void cpu_rope_tables(cpu_step *s, int32_t r0, int32_t r1)
 {
     const ds4_program *p = s->program;
     for (int32_t t = 0; t < p->n_ropes; t++) {
         const ds4_rope *rope = &p->ropes[t];
         for (int32_t r = r0; r < r1; r++) {
-            float *c = s->ropes[t] + (size_t)r * 2 * (size_t)rope->dim, *sn = c + rope->dim;
-            int32_t half = rope->dim / 2;
-            for (int32_t i = 0; i < half; i++) {
-                float angle = (float)s->positions[r] * rope->inv_freq[i];
-                float co = (float)cos((double)angle) * rope->magnitude, si = (float)sin((double)angle) * rope->magnitude;
-                int32_t a = rope->kind == DS4_ROPE_NORM ? 2 * i : i;
-                int32_t b = rope->kind == DS4_ROPE_NORM ? 2 * i + 1 : i + half;
-                c[a] = c[b] = co;
-                sn[a] = -si;
-                sn[b] = si;
-            }
+            float *c = s->ropes[t] + (size_t)r * 2 * (size_t)rope->dim;
+            cpu_rope_angles(rope, s->positions[r], c, c + rope->dim);
         }
     }
 }
@@ -62,12 +66,12 @@ static void embed(cpu_worker *w, const cpu_node *n, int32_t r0, int32_t r1)
     }
 }
 
-static void rope_heads(const cpu_worker *w, float *x, int32_t n_head, int32_t head_dim, int32_t table, int32_t row)
+void cpu_rope_heads(const cpu_worker *w, float *x, int32_t n_head, int32_t head_dim, int32_t table, int32_t row)
 {
     const ds4_rope *rope = &w->step->program->ropes[table];
     const float *c = w->step->ropes[table] + (size_t)row * 2 * (size_t)rope->dim;
     for (int32_t h = 0; h < n_head; h++)
-        w->be->k->rope(x + (size_t)h * (size_t)head_dim, c, c + rope->dim, rope->dim, rope->kind);
+        w->be->k->rope(x + (size_t)h * (size_t)head_dim + rope->from, c, c + rope->dim, rope->dim, rope->kind);
 }
 
 static void store_row(const cpu_worker *w, const cpu_node *n, int32_t r)
@@ -96,24 +100,24 @@ static void one_row(cpu_worker *w, const cpu_node *n, int32_t r)
     case OP_RMSNORM: k->rmsnorm(cpu_row(n->dst, r), cpu_row(n->x, r), n->norm->vector, n->x.cols, n->eps); break;
     case OP_ADD: k->add(cpu_row(n->dst, r), cpu_row(n->x, r), n->x.cols); break;
     case OP_SWIGLU: k->swiglu(cpu_row(n->dst, r), cpu_row(n->x, r), cpu_row(n->y, r), n->x.cols); break;
-    case OP_ROPE: rope_heads(w, cpu_row(n->dst, r), a->n_head, a->head_dim, n->rope, r); break;
+    case OP_ROPE: cpu_rope_heads(w, cpu_row(n->dst, r), a->n_head, a->head_dim, n->rope, r); break;
     case OP_KV_STORE: store_row(w, n, r); break;
     case OP_ROPE_STORE:
-        rope_heads(w, cpu_row(n->x, r), a->n_head, a->head_dim, n->rope, r);
-        rope_heads(w, cpu_row(n->y, r), a->n_head_kv, a->head_dim, n->rope, r);
+        cpu_rope_heads(w, cpu_row(n->x, r), a->n_head, a->head_dim, n->rope, r);
+        cpu_rope_heads(w, cpu_row(n->y, r), a->n_head_kv, a->head_dim, n->rope, r);
         store_row(w, n, r);
         break;
     case OP_GATHER:
         memcpy(cpu_row(n->dst, r), cpu_row(n->x, w->step->out_rows[r]), (size_t)n->x.cols * sizeof(float));
         break;
-    default: break;
+    default: cpu_do_hyper(w, n, r); break;
     }
 }
 
 static void do_rows(cpu_worker *w, const cpu_node *n, int32_t item)
 {
     int32_t r0, r1;
-    rows_of(w, cpu_count(w->step, rows_of_node(n)), item, &r0, &r1);
+    cpu_rows_of(w, cpu_count(w->step, rows_of_node(n)), item, &r0, &r1);
     if (n->op == OP_EMBED) {
         embed(w, n, r0, r1);
         return;
@@ -185,7 +189,7 @@ static int32_t cut_preparation(cpu_worker *w, const cpu_node *n, int32_t rows)
         needed = needed || s->form[i] != MM_FORM_F32;
     }
     s->few = needed && w->nth > 1 && rows <= CPU_FEW_ROWS;
-    return needed && !s->few ? cut_rows(w, rows) : 0;
+    return needed && !s->few ? cpu_cut_rows(w, rows) : 0;
 }
 
 /* Phase 1: the grains of all products in one line. Gated: a grain is the same outputs of both. */
@@ -263,6 +267,8 @@ static void sample_row(cpu_worker *w, const cpu_node *n, int32_t o)
 int32_t cpu_cut(cpu_worker *w, const cpu_node *n, int32_t phase)
 {
     const cpu_step *s = w->step;
+    if (cpu_is_latent(n->op))
+        return cpu_cut_latent(w, n, phase);
     int32_t rows = n->op == OP_PRODUCT ? cpu_count(s, n->x.rows) : cpu_count(s, rows_of_node(n));
     if (n->op == OP_PRODUCT)
         return rows == 0 ? 0 : phase == 0 ? cut_preparation(w, n, rows) : cut_product(w, n, rows);
@@ -272,7 +278,9 @@ int32_t cpu_cut(cpu_worker *w, const cpu_node *n, int32_t phase)
     case OP_LAYER_END: return 0; /* the walk looks at it */
     case OP_ATTENTION: return cpu_cut_attention(w, n);
     case OP_SAMPLE: return s->n_out;
-    default: return cut_rows(w, rows);
+    case OP_EXPERTS_UP:
+    case OP_EXPERTS_DOWN: return cpu_cut_experts(w, n);
+    default: return cpu_cut_rows(w, rows);
     }
 }
 
@@ -282,6 +290,14 @@ void cpu_do(cpu_worker *w, const cpu_node *n, int32_t phase, int32_t item)
     case OP_LAYER_END: break;
     case OP_ATTENTION: cpu_do_attention(w, n, item); break;
     case OP_SAMPLE: sample_row(w, n, item); break;
+    case OP_LATENT_STORE:
+    case OP_COMPRESS:
+    case OP_INDEX_SELECT:
+    case OP_LATENT_ATTENTION:
+    case OP_CARRY_STORE:
+    case OP_CARRY_LOAD: cpu_do_latent(w, n, phase, item); break;
+    case OP_EXPERTS_UP:
+    case OP_EXPERTS_DOWN: cpu_do_experts(w, n, item); break;
     case OP_PRODUCT: {
         int32_t rows = cpu_count(w->step, n->x.rows), r0, r1;
         if (phase == 1) {
@@ -289,7 +305,7 @@ void cpu_do(cpu_worker *w, const cpu_node *n, int32_t phase, int32_t item)
             break;
         }
         const prepared p = where_prepared(w);
-        rows_of(w, rows, item, &r0, &r1);
+        cpu_rows_of(w, rows, item, &r0, &r1);
         prepare(w, n, &p, r0, r1);
         break;
     }
@@ -306,7 +322,15 @@ bool cpu_is_small(const cpu_step *s, const cpu_node *n)
     case OP_RMSNORM:
     case OP_ADD:
     case OP_GATHER: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL;
-    case OP_SWIGLU: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL / 4;
+    case OP_SWIGLU:
+    case OP_SWIGLU_CLAMP: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL / 4;
+    case OP_RMS_HEADS: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL;
+    case OP_REPEAT: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= 2 * CPU_SMALL;
+    case OP_HC_PRE: return (int64_t)cpu_count(s, n->dst.rows) * n->x.cols <= CPU_SMALL / 2;
+    case OP_HC_POST: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL / 2;
+    case OP_ROUTE: return (int64_t)cpu_count(s, n->dst.rows) * n->x.cols <= CPU_SMALL / 16;
+    case OP_LATENT_STORE: return (int64_t)s->n_rows * n->y.cols <= CPU_SMALL;
+    case OP_COMPRESS: return (int64_t)s->n_rows * n->y.cols <= CPU_SMALL / 4;
     case OP_ROPE:
     case OP_KV_STORE:
     case OP_ROPE_STORE:

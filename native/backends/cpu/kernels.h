@@ -15,6 +15,8 @@ typedef struct cpu_kernels {
 
     /* dst = x / sqrt(mean(x^2) + eps) * w; the sum of squares in a fixed order. dst may be x. */
     void (*rmsnorm)(float *dst, const float *x, const float *w, int64_t n, float eps);
+    /* dst = x / sqrt(mean(x^2) + eps), likewise. */
+    void (*rms)(float *dst, const float *x, int64_t n, float eps);
     /* dst += x */
     void (*add)(float *dst, const float *x, int64_t n);
     /* dst = gate / (1 + exp(-gate)) * up; dst may be gate. */

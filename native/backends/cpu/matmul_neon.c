@@ -257,7 +257,14 @@ MM_INLINE void run_type(const int32_t type, const mm_job *job) {
 static mm_form choose(int32_t type, int64_t n_in, int32_t n_rows) {
     (void)n_in;
     (void)n_rows;
-    return type == DS4_TYPE_F32 || type == DS4_TYPE_F16 || type == DS4_TYPE_BF16 ? MM_FORM_F32 : MM_FORM_Q8;
+    switch (type) {
+    case DS4_TYPE_F32:
+    case DS4_TYPE_F16:
+    case DS4_TYPE_BF16:
+    case DS4_TYPE_IQ2_XXS: /* these two have no integer kernels */
+    case DS4_TYPE_MXFP4: return MM_FORM_F32;
+    default: return MM_FORM_Q8;
+    }
 }
 
 static void prepare(mm_form form, const float *x, int64_t n_in, uint8_t *row) {

@@ -67,6 +67,23 @@ static void need_attention(const ds4_backend *be, const cpu_node *n, int32_t max
     need(s, NEED_PARTIAL_COUNTS, (size_t)split_rows * (size_t)a->n_head_kv * sizeof(atomic_int));
 }
 
+static void need_latent(const ds4_backend *be, const cpu_node *n, int32_t max_rows, needs s)
+{
+    need(s, NEED_OWN_ATTENTION, cpu_latent_own_bytes(be, n));
+    need(s, NEED_OWN_PRODUCT, cpu_latent_product_bytes(be, n));
+    need(s, NEED_SCORES, cpu_latent_score_bytes(n, max_rows));
+}
+
+static void need_experts(const ds4_backend *be, const cpu_node *n, int32_t max_rows, needs s)
+{
+    const int64_t n_in = n->w[0]->m.n_in;
+    need(s, NEED_OWN_EXPERTS, cpu_experts_own_bytes(be, n));
+    need(s, NEED_OWN_PRODUCT, cpu_experts_product_bytes(be, n));
+    need(s, NEED_ROUTES, cpu_experts_route_bytes(n, max_rows));
+    need(s, NEED_OWN_Q8, mm_prepared_bytes(MM_FORM_Q8, n_in, CPU_EXPERT_ROWS));
+    need(s, NEED_OWN_I16, mm_prepared_bytes(MM_FORM_I16, n_in, CPU_EXPERT_ROWS));
+}
+
 static bool same_product(const cpu_node *a, const cpu_node *b)
 {
     if (a->n != b->n || a->x.cols != b->x.cols || a->x.rows != b->x.rows || a->gated != b->gated || !a->norm != !b->norm)
@@ -92,6 +109,12 @@ static void count_needs(const ds4_backend *be, const ds4_program *p, needs s)
             need_attention(be, n, p->max_rows, s);
         } else if (n->op == OP_KV_STORE || n->op == OP_ROPE_STORE) {
             need(s, NEED_OWN_ATTENTION, (size_t)n->cache->v_dim * sizeof(float)); /* one head's conversion */
+        } else if (cpu_is_latent(n->op)) {
+            need_latent(be, n, p->max_rows, s);
+        } else if (n->op == OP_EXPERTS_UP || n->op == OP_EXPERTS_DOWN) {
+            need_experts(be, n, p->max_rows, s);
+        } else if (n->op == OP_ROUTE) {
+            need(s, NEED_OWN_ATTENTION, (size_t)n->router.n_expert * sizeof(float));
         } else if (n->op == OP_SAMPLE) {
             need(s, NEED_SAMPLING, up64((size_t)n->x.cols * sizeof(float)) + ds4_sampling_scratch_bytes(n->x.cols));
         }

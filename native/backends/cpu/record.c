@@ -1,7 +1,6 @@
 /* record.c - recording: each operation checks its operands and becomes a node. Nothing is computed here and no buffer is
  * read: counts, positions and tokens are known only when the program runs. */
-#include "native/backends/cpu/backend.h"
-#include "native/bridge/status.h"
+#include "native/backends/cpu/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +49,7 @@ void cpu_program_free(ds4_backend *be, ds4_program *p)
     free(p);
 }
 
-static cpu_node *push(ds4_program *p, cpu_op op)
+cpu_node *record_push(ds4_program *p, cpu_op op)
 {
     static cpu_node nowhere; /* what a failed recording writes to is never read */
     if (p->n_nodes == p->cap_nodes) {
@@ -70,13 +69,9 @@ static cpu_node *push(ds4_program *p, cpu_op op)
     return n;
 }
 
-#define EXPECT(p, condition, ...)                                \
-    do {                                                         \
-        if (!(condition) && !(p)->error.status)                  \
-            ds4_fail(&(p)->error, DS4_ERR_ARG, __VA_ARGS__);     \
-    } while (0)
+#define EXPECT RECORD_EXPECT
 
-static void expect_mat(ds4_program *p, const char *op, const char *name, ds4_mat m, int64_t cols)
+void record_expect_mat(ds4_program *p, const char *op, const char *name, ds4_mat m, int64_t cols)
 {
     EXPECT(p, m.cols == cols, "%s: %s has %d columns, expected %lld", op, name, (int)m.cols, (long long)cols);
     EXPECT(p, m.buffer && m.cols > 0 && m.stride >= m.cols, "%s: %s has no buffer or a stride below its columns", op, name);
@@ -89,24 +84,24 @@ static void expect_mat(ds4_program *p, const char *op, const char *name, ds4_mat
            m.buffer->bytes);
 }
 
-static void expect_same_rows(ds4_program *p, const char *op, ds4_mat a, ds4_mat b)
+void record_expect_same_rows(ds4_program *p, const char *op, ds4_mat a, ds4_mat b)
 {
     EXPECT(p, a.rows == b.rows, "%s: operands are not of the same rows of the step", op);
 }
 
-static void expect_vector(ds4_program *p, const char *op, const ds4_weight *w, int64_t n)
+void record_expect_vector(ds4_program *p, const char *op, const ds4_weight *w, int64_t n)
 {
     EXPECT(p, w && w->vector && w->m.n_in == n, "%s: expected a vector of %lld elements, found %lld x %lld", op, (long long)n,
            w ? (long long)w->m.n_out : 0, w ? (long long)w->m.n_in : 0);
 }
 
-static void record_layer_end(ds4_program *p) { push(p, OP_LAYER_END); }
+static void record_layer_end(ds4_program *p) { record_push(p, OP_LAYER_END); }
 
 static void record_embed(ds4_program *p, ds4_mat dst, const ds4_weight *w)
 {
-    expect_mat(p, "embed", "dst", dst, w->m.n_in);
-    EXPECT(p, dst.rows == DS4_ROWS_ALL, "embed: dst must have all rows");
-    cpu_node *n = push(p, OP_EMBED);
+    record_expect_mat(p, "embed", "dst", dst, w->m.n_in);
+    EXPECT(p, dst.rows == DS4_ROWS_ALL && w->m.type != DS4_TYPE_I32, "embed: dst must have all rows, and the table numbers");
+    cpu_node *n = record_push(p, OP_EMBED);
     n->dst = dst;
     n->norm = w;
     p->n_vocab_in = w->m.n_out;
@@ -114,11 +109,11 @@ static void record_embed(ds4_program *p, ds4_mat dst, const ds4_weight *w)
 
 static void record_rmsnorm(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *w, float eps)
 {
-    expect_mat(p, "rmsnorm", "x", x, x.cols);
-    expect_mat(p, "rmsnorm", "dst", dst, x.cols);
-    expect_same_rows(p, "rmsnorm", dst, x);
-    expect_vector(p, "rmsnorm", w, x.cols);
-    cpu_node *n = push(p, OP_RMSNORM);
+    record_expect_mat(p, "rmsnorm", "x", x, x.cols);
+    record_expect_mat(p, "rmsnorm", "dst", dst, x.cols);
+    record_expect_same_rows(p, "rmsnorm", dst, x);
+    record_expect_vector(p, "rmsnorm", w, x.cols);
+    cpu_node *n = record_push(p, OP_RMSNORM);
     n->dst = dst;
     n->x = x;
     n->norm = w;
@@ -127,34 +122,36 @@ static void record_rmsnorm(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_wei
 
 static void record_add(ds4_program *p, ds4_mat dst, ds4_mat x)
 {
-    expect_mat(p, "add", "x", x, x.cols);
-    expect_mat(p, "add", "dst", dst, x.cols);
-    expect_same_rows(p, "add", dst, x);
-    cpu_node *n = push(p, OP_ADD);
+    record_expect_mat(p, "add", "x", x, x.cols);
+    record_expect_mat(p, "add", "dst", dst, x.cols);
+    record_expect_same_rows(p, "add", dst, x);
+    cpu_node *n = record_push(p, OP_ADD);
     n->dst = dst;
     n->x = x;
 }
 
 static void record_swiglu(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up)
 {
-    expect_mat(p, "swiglu", "gate", gate, gate.cols);
-    expect_mat(p, "swiglu", "up", up, gate.cols);
-    expect_mat(p, "swiglu", "dst", dst, gate.cols);
-    expect_same_rows(p, "swiglu", dst, gate);
-    expect_same_rows(p, "swiglu", dst, up);
-    cpu_node *n = push(p, OP_SWIGLU);
+    record_expect_mat(p, "swiglu", "gate", gate, gate.cols);
+    record_expect_mat(p, "swiglu", "up", up, gate.cols);
+    record_expect_mat(p, "swiglu", "dst", dst, gate.cols);
+    record_expect_same_rows(p, "swiglu", dst, gate);
+    record_expect_same_rows(p, "swiglu", dst, up);
+    cpu_node *n = record_push(p, OP_SWIGLU);
     n->dst = dst;
     n->x = gate;
     n->y = up;
 }
 
-static int32_t rope_table(ds4_program *p, const ds4_rope *rope, int32_t head_dim)
+int32_t record_rope_table(ds4_program *p, const ds4_rope *rope, int32_t head_dim)
 {
-    EXPECT(p, rope->dim > 0 && rope->dim % 2 == 0 && rope->dim <= head_dim && rope->inv_freq,
-           "rope: expected an even dim of 2 to %d with its frequencies, found %d", (int)head_dim, (int)rope->dim);
+    EXPECT(p, rope->dim > 0 && rope->dim % 2 == 0 && rope->from >= 0 && rope->dim <= head_dim - rope->from && rope->inv_freq,
+           "rope: expected an even dim of 2 to %d with its frequencies, found %d from %d on", (int)head_dim, (int)rope->dim,
+           (int)rope->from);
     for (int32_t i = 0; i < p->n_ropes; i++) {
         const ds4_rope *r = &p->ropes[i];
-        if (r->kind == rope->kind && r->dim == rope->dim && r->inv_freq == rope->inv_freq && r->magnitude == rope->magnitude)
+        if (r->kind == rope->kind && r->dim == rope->dim && r->inv_freq == rope->inv_freq && r->magnitude == rope->magnitude &&
+            r->from == rope->from && r->inverse == rope->inverse)
             return i;
     }
     EXPECT(p, p->n_ropes < CPU_MAX_ROPES, "rope: a program has more than %d different rotations", CPU_MAX_ROPES);
@@ -166,37 +163,41 @@ static int32_t rope_table(ds4_program *p, const ds4_rope *rope, int32_t head_dim
 
 static void record_rope(ds4_program *p, ds4_mat x, int32_t n_head, int32_t head_dim, const ds4_rope *rope)
 {
-    expect_mat(p, "rope", "x", x, (int64_t)n_head * head_dim);
+    record_expect_mat(p, "rope", "x", x, (int64_t)n_head * head_dim);
     EXPECT(p, x.rows == DS4_ROWS_ALL, "rope: x must have all rows");
-    int32_t table = rope_table(p, rope, head_dim);
-    cpu_node *n = push(p, OP_ROPE);
+    int32_t table = record_rope_table(p, rope, head_dim);
+    cpu_node *n = record_push(p, OP_ROPE);
     n->dst = x;
     n->attention.n_head = n_head;
     n->attention.head_dim = head_dim;
     n->rope = table;
 }
 
-static void expect_cache(ds4_program *p, const char *op, const ds4_cache *c, int32_t layer, int32_t n_head_kv,
-                         int32_t head_dim)
+void record_limit(ds4_program *p, const ds4_cache *c)
 {
-    EXPECT(p, c && layer >= 0 && layer < c->d.n_layer && n_head_kv == c->d.n_head_kv && head_dim == c->d.head_dim,
-           "%s: layer %d with %d heads of %d does not fit the cache", op, (int)layer, (int)n_head_kv, (int)head_dim);
-    if (p->error.status)
-        return;
     if (c->d.n_banks < p->min_banks)
         p->min_banks = c->d.n_banks;
     if (c->d.n_ctx < p->min_ctx)
         p->min_ctx = c->d.n_ctx;
 }
 
+static void expect_cache(ds4_program *p, const char *op, const ds4_cache *c, int32_t layer, int32_t n_head_kv,
+                         int32_t head_dim)
+{
+    EXPECT(p, c && !c->latent && layer >= 0 && layer < c->d.n_layer && n_head_kv == c->d.n_head_kv && head_dim == c->d.head_dim,
+           "%s: layer %d with %d heads of %d does not fit the cache", op, (int)layer, (int)n_head_kv, (int)head_dim);
+    if (!p->error.status)
+        record_limit(p, c);
+}
+
 static void record_kv_store(ds4_program *p, ds4_cache *cache, int32_t layer, ds4_mat k, ds4_mat v)
 {
     int64_t cols = (int64_t)cache->d.n_head_kv * cache->d.head_dim;
     expect_cache(p, "kv_store", cache, layer, cache->d.n_head_kv, cache->d.head_dim);
-    expect_mat(p, "kv_store", "k", k, cols);
-    expect_mat(p, "kv_store", "v", v, cols);
+    record_expect_mat(p, "kv_store", "k", k, cols);
+    record_expect_mat(p, "kv_store", "v", v, cols);
     EXPECT(p, k.rows == DS4_ROWS_ALL && v.rows == DS4_ROWS_ALL, "kv_store: k and v must have all rows");
-    cpu_node *n = push(p, OP_KV_STORE);
+    cpu_node *n = record_push(p, OP_KV_STORE);
     n->y = k;
     n->z = v;
     n->cache = cache;
@@ -209,10 +210,10 @@ static void record_attention(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *
     EXPECT(p, a->n_head > 0 && a->n_head_kv > 0 && a->n_head % a->n_head_kv == 0 && a->window >= 0,
            "attention: %d query heads cannot share %d KV heads, or the window %d is negative", (int)a->n_head,
            (int)a->n_head_kv, (int)a->window);
-    expect_mat(p, "attention", "q", q, (int64_t)a->n_head * a->head_dim);
-    expect_mat(p, "attention", "dst", dst, (int64_t)a->n_head * a->head_dim);
+    record_expect_mat(p, "attention", "q", q, (int64_t)a->n_head * a->head_dim);
+    record_expect_mat(p, "attention", "dst", dst, (int64_t)a->n_head * a->head_dim);
     EXPECT(p, q.rows == DS4_ROWS_ALL && dst.rows == DS4_ROWS_ALL, "attention: q and dst must have all rows");
-    cpu_node *n = push(p, OP_ATTENTION);
+    cpu_node *n = record_push(p, OP_ATTENTION);
     n->dst = dst;
     n->x = q;
     n->cache = cache;
@@ -221,19 +222,19 @@ static void record_attention(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *
 
 static void record_gather(ds4_program *p, ds4_mat dst, ds4_mat x)
 {
-    expect_mat(p, "gather", "x", x, x.cols);
-    expect_mat(p, "gather", "dst", dst, x.cols);
+    record_expect_mat(p, "gather", "x", x, x.cols);
+    record_expect_mat(p, "gather", "dst", dst, x.cols);
     EXPECT(p, x.rows == DS4_ROWS_ALL && dst.rows == DS4_ROWS_OUT, "gather: goes from all rows to output rows");
-    cpu_node *n = push(p, OP_GATHER);
+    cpu_node *n = record_push(p, OP_GATHER);
     n->dst = dst;
     n->x = x;
 }
 
 static void record_sample(ds4_program *p, ds4_mat logits)
 {
-    expect_mat(p, "sample", "logits", logits, logits.cols);
+    record_expect_mat(p, "sample", "logits", logits, logits.cols);
     EXPECT(p, logits.rows == DS4_ROWS_OUT, "sample: logits must have output rows");
-    push(p, OP_SAMPLE)->x = logits;
+    record_push(p, OP_SAMPLE)->x = logits;
 }
 
 /* Products [0, n) of one input, normed when norm is given. */
@@ -241,22 +242,22 @@ static cpu_node *record_products(ds4_program *p, const char *op, ds4_mat x, cons
                                  const ds4_mat *dst, const ds4_weight *const *w)
 {
     EXPECT(p, n >= 1 && n <= CPU_MAX_PRODUCTS, "%s: expected 1 to %d products, found %d", op, CPU_MAX_PRODUCTS, (int)n);
-    expect_mat(p, op, "x", x, x.cols);
+    record_expect_mat(p, op, "x", x, x.cols);
     if (norm)
-        expect_vector(p, op, norm, x.cols);
+        record_expect_vector(p, op, norm, x.cols);
     if (n > CPU_MAX_PRODUCTS)
         n = CPU_MAX_PRODUCTS;
-    cpu_node *node = push(p, OP_PRODUCT);
+    cpu_node *node = record_push(p, OP_PRODUCT);
     node->x = x;
     node->norm = norm;
     node->eps = eps;
     node->n = n;
     for (int32_t i = 0; i < n; i++) {
-        EXPECT(p, w[i] && w[i]->m.n_in == x.cols, "%s: a weight has %lld columns, its input %d", op,
+        EXPECT(p, w[i] && w[i]->m.n_in == x.cols && w[i]->m.type != DS4_TYPE_I32, "%s: a weight has %lld columns, its input %d", op,
                w[i] ? (long long)w[i]->m.n_in : 0, (int)x.cols);
         if (!p->error.status)
-            expect_mat(p, op, "dst", dst[i], w[i]->m.n_out);
-        expect_same_rows(p, op, dst[i], x);
+            record_expect_mat(p, op, "dst", dst[i], w[i]->m.n_out);
+        record_expect_same_rows(p, op, dst[i], x);
         node->out[i] = dst[i];
         node->w[i] = w[i];
     }
@@ -298,13 +299,13 @@ static void record_rope_store(ds4_program *p, ds4_mat q, ds4_mat k, ds4_mat v, d
 {
     int64_t kv_cols = (int64_t)a->n_head_kv * a->head_dim;
     expect_cache(p, "rope_store", cache, a->layer, a->n_head_kv, a->head_dim);
-    expect_mat(p, "rope_store", "q", q, (int64_t)a->n_head * a->head_dim);
-    expect_mat(p, "rope_store", "k", k, kv_cols);
-    expect_mat(p, "rope_store", "v", v, kv_cols);
+    record_expect_mat(p, "rope_store", "q", q, (int64_t)a->n_head * a->head_dim);
+    record_expect_mat(p, "rope_store", "k", k, kv_cols);
+    record_expect_mat(p, "rope_store", "v", v, kv_cols);
     EXPECT(p, q.rows == DS4_ROWS_ALL && k.rows == DS4_ROWS_ALL && v.rows == DS4_ROWS_ALL,
            "rope_store: q, k and v must have all rows");
-    int32_t table = rope_table(p, rope, a->head_dim);
-    cpu_node *n = push(p, OP_ROPE_STORE);
+    int32_t table = record_rope_table(p, rope, a->head_dim);
+    cpu_node *n = record_push(p, OP_ROPE_STORE);
     n->x = q;
     n->y = k;
     n->z = v;
@@ -326,6 +327,7 @@ void cpu_record_plain(ds4_ops *ops)
     ops->attention = record_attention;
     ops->gather = record_gather;
     ops->sample = record_sample;
+    cpu_record_dsv4(ops);
 }
 
 void cpu_record_fused(ds4_ops *ops)

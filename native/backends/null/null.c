@@ -2,9 +2,10 @@
  *
  * The token of a row at position p is 100 + p % 1000 where the vocabulary has it, else p % n_vocab: never one of the low ids
  * that vocabularies keep for ends of texts and turns, unless there is nothing but low ids. */
+#include "native/backends/null/null.h"
 #include "native/bridge/status.h"
-#include "native/ops/ds4_ops.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,7 +312,7 @@ static int32_t wait_run(ds4_backend *be, int64_t *elapsed_ns, ds4_error *err)
 /* A run is over before `run` returns. */
 static void run_cancel(ds4_backend *be) { (void)be; }
 
-static const ds4_ops null_ops = {
+static ds4_ops null_ops = {
     .name = "null",
     .backend_free = backend_free,
     .buffer_create = buffer_create,
@@ -346,9 +347,14 @@ static const ds4_ops null_ops = {
     .run_cancel = run_cancel,
 };
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void complete_ops(void) { null_record_dsv4(&null_ops); }
+
 ds4_backend *ds4_null_backend_create(const ds4_backend_desc *desc, ds4_error *err)
 {
     (void)desc;
+    pthread_once(&once, complete_ops);
     ds4_backend *be = calloc(1, sizeof *be);
     if (!be) {
         ds4_fail(err, DS4_ERR_MEMORY, "a backend was refused");

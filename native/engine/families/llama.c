@@ -3,7 +3,6 @@
  * Shapes: R rows of the step, O rows that asked for output, D d_model, H = n_head * head_dim, G = n_head_kv * head_dim,
  * F d_ff, V n_vocab. Every activation is fp32 and row-major. */
 #include "native/bridge/status.h"
-#include "native/engine/checked.h"
 #include "native/engine/forward.h"
 #include "native/ops/compose.h"
 
@@ -51,29 +50,26 @@ static ds4_mat mat(const forward *f, int32_t which, ds4_rows rows)
 
 int32_t llama_create(forward *f, ds4_error *err)
 {
+    int32_t status = DS4_OK;
+
     f->activations = calloc(N_ACTIVATIONS, sizeof *f->activations);
     if (!f->activations)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the forward");
     f->n_activations = N_ACTIVATIONS;
-    for (int32_t i = 0; i < N_ACTIVATIONS; i++) {
-        const uint64_t rows = (uint64_t)(of_outputs(i) ? f->max_out : f->max_rows);
-        uint64_t bytes;
-        if (!checked_mul(rows, (uint64_t)width(f->h, i) * sizeof(float), &bytes) || bytes > PTRDIFF_MAX ||
-            !(f->activations[i] = f->ops->buffer_create(f->be, (size_t)bytes)))
-            return ds4_fail(err, DS4_ERR_MEMORY, "no memory for activation %d of %llu rows of %d", i,
-                            (unsigned long long)rows, width(f->h, i));
-    }
-    return DS4_OK;
+    for (int32_t i = 0; i < N_ACTIVATIONS && !status; i++)
+        status = forward_buffer(f, of_outputs(i) ? f->max_out : f->max_rows, width(f->h, i), &f->activations[i], err);
+    return status;
 }
 
 /* x += W_down (silu(W_gate n) * W_up n), n = RMSNorm(x) */
-static void feed_forward(const forward *f, ds4_program *p, const forward_layer *l, ds4_mat x, ds4_rows rows)
+static void feed_forward(const forward *f, ds4_program *p, int32_t layer, ds4_mat x, ds4_rows rows)
 {
     const ds4_mat gate = mat(f, GATE, rows);
 
-    ds4_norm_swiglu(f->ops, p, gate, x, l->ffn_norm, f->h->rms_eps, l->gate, l->up, mat(f, NORMED, rows),
-                        mat(f, UP, rows));
-    ds4_matmul_add(f->ops, p, x, gate, l->down, mat(f, PROJ, rows));
+    ds4_norm_swiglu(f->ops, p, gate, x, forward_weight(f, DS4_ROLE_FFN_NORM, layer), f->h->rms_eps,
+                    forward_weight(f, DS4_ROLE_FFN_GATE, layer), forward_weight(f, DS4_ROLE_FFN_UP, layer),
+                    mat(f, NORMED, rows), mat(f, UP, rows));
+    ds4_matmul_add(f->ops, p, x, gate, forward_weight(f, DS4_ROLE_FFN_DOWN, layer), mat(f, PROJ, rows));
 }
 
 void llama_record(const forward *f, ds4_program *p)
@@ -85,14 +81,16 @@ void llama_record(const forward *f, ds4_program *p)
                   out_x = mat(f, OUT_X, DS4_ROWS_OUT), out_att = mat(f, OUT_ATT, DS4_ROWS_OUT),
                   logits = mat(f, LOGITS, DS4_ROWS_OUT);
 
-    ops->embed(p, x, f->token_embd);
+    ops->embed(p, x, forward_weight(f, DS4_ROLE_TOKEN_EMBD, -1));
+    forward_keep(f, p, 0, x);
     for (int32_t i = 0; i < h->n_layer; i++) {
-        const forward_layer *l = &f->layers[i];
         const ds4_attention a = {i, h->n_head, h->n_head_kv, h->head_dim, h->attn_scale, h->sliding_window};
-        const int last = i == h->n_layer - 1;
+        const ds4_weight *const qkv[] = {forward_weight(f, DS4_ROLE_ATTN_Q, i), forward_weight(f, DS4_ROLE_ATTN_K, i),
+                                         forward_weight(f, DS4_ROLE_ATTN_V, i)};
+        const int last = i == h->n_layer - 1 && !f->hidden;
 
-        ds4_norm_matmul(ops, p, x, l->attn_norm, h->rms_eps, 3, (const ds4_mat[]){q, k, v},
-                            (const ds4_weight *const[]){l->q, l->k, l->v}, normed);
+        ds4_norm_matmul(ops, p, x, forward_weight(f, DS4_ROLE_ATTN_NORM, i), h->rms_eps, 3, (const ds4_mat[]){q, k, v}, qkv,
+                        normed);
         ds4_rope_store(ops, p, q, k, v, f->cache, &a, &f->rope);
         ops->attention(p, att, q, f->cache, &a);
         if (last) {
@@ -100,12 +98,15 @@ void llama_record(const forward *f, ds4_program *p)
             ops->gather(p, out_x, x);
             ops->gather(p, out_att, att);
         }
-        ds4_matmul_add(ops, p, last ? out_x : x, last ? out_att : att, l->attn_out,
-                           mat(f, PROJ, last ? DS4_ROWS_OUT : DS4_ROWS_ALL));
-        feed_forward(f, p, l, last ? out_x : x, last ? DS4_ROWS_OUT : DS4_ROWS_ALL);
+        ds4_matmul_add(ops, p, last ? out_x : x, last ? out_att : att, forward_weight(f, DS4_ROLE_ATTN_OUT, i),
+                       mat(f, PROJ, last ? DS4_ROWS_OUT : DS4_ROWS_ALL));
+        feed_forward(f, p, i, last ? out_x : x, last ? DS4_ROWS_OUT : DS4_ROWS_ALL);
+        forward_keep(f, p, i + 1, x);
         ops->layer_end(p);
     }
-    ds4_norm_matmul(ops, p, out_x, f->output_norm, h->rms_eps, 1, &logits, (const ds4_weight *const[]){f->output},
-                        mat(f, NORMED, DS4_ROWS_OUT));
+    if (f->hidden)
+        ops->gather(p, out_x, x);
+    ds4_norm_matmul(ops, p, out_x, forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), h->rms_eps, 1, &logits,
+                    (const ds4_weight *const[]){f->output}, mat(f, NORMED, DS4_ROWS_OUT));
     ops->sample(p, logits);
 }

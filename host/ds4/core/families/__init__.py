@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from ds4.core.cursor import shown
-from ds4.core.families import llama
-from ds4.core.families.contract import FamilyContract, SlotSpec
+from ds4.core.families import deepseek4, llama
+from ds4.core.families.contract import FamilyContract, Lane, PromptFacts, SlotSpec, State
 from ds4.errors import UnsupportedModelError
 from ds4.sys.descriptors import Family
 
-__all__ = ["ARCHITECTURES", "FamilyContract", "SlotSpec", "contract", "contract_of"]
+__all__ = [
+    "ARCHITECTURES",
+    "FamilyContract",
+    "Lane",
+    "PromptFacts",
+    "SlotSpec",
+    "State",
+    "contract",
+    "contract_of",
+]
 
 _LLAMA: FamilyContract = llama
-_CONTRACTS: dict[str, FamilyContract] = {_LLAMA.ARCHITECTURE: _LLAMA}
+_DEEPSEEK4: FamilyContract = deepseek4
+_CONTRACTS: dict[str, FamilyContract] = {family.ARCHITECTURE: family for family in (_LLAMA, _DEEPSEEK4)}
 
 ARCHITECTURES: tuple[str, ...] = tuple(_CONTRACTS)
 """The values of `general.architecture` that can be served."""
@@ -36,3 +46,5 @@ def contract_of(family: Family) -> FamilyContract:
     match family:
         case Family.LLAMA:
             return _LLAMA
+        case Family.DEEPSEEK4:
+            return _DEEPSEEK4

@@ -1,19 +1,55 @@
 """What a model family promises to the rest of the host: its metadata, its tensors, its parameters for the engine.
 
-A family is one module here that has these names (modules satisfy the protocol; there is no registry to subclass), and
-one forward in native/engine/families.
+A family is one module or package here that has these names (modules satisfy the protocol; there is no registry to
+subclass), and one forward in native/engine/families.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ds4.core.cursor import shown
 from ds4.core.inventory import Inventory
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role
 
-MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType)
+MATRIX_TYPES: frozenset[GgmlType] = frozenset(GgmlType) - {GgmlType.I32, GgmlType.IQ2_XXS, GgmlType.MXFP4}
+EXPERT_TYPES: frozenset[GgmlType] = MATRIX_TYPES | {GgmlType.IQ2_XXS, GgmlType.MXFP4}
+"""What matrices of families with routed experts may also be stored as."""
 VECTOR_TYPES: frozenset[GgmlType] = frozenset({GgmlType.F32})
+TABLE_TYPES: frozenset[GgmlType] = frozenset({GgmlType.I32})
+
+
+class Lane(Enum):
+    """How requests may run: all of them in shared steps and joining at any time; in a batch that is closed when it
+    starts; or one by one."""
+
+    CONTINUOUS = "continuous"
+    STATIC = "static"
+    SERIAL = "serial"
+
+
+class State(Enum):
+    """What a bank remembers. POSITIONS: every position by itself, so that it can go back to any. ROLLING: sums over
+    positions, so that it can go back a little way, or to a snapshot, and else is built anew."""
+
+    POSITIONS = "positions"
+    ROLLING = "rolling"
+
+
+class PromptFacts(NamedTuple):
+    """What a family's published models have in common besides the forward.
+
+    pre: names of the pre-tokenizer; empty: any. markup: tokens that its chat encoding needs. encoder: the name of a
+    chat encoding of its own, used before any template of the file; "": the file's template. stops: tokens that end an
+    answer.
+    """
+
+    pre: frozenset[str] = frozenset()
+    markup: tuple[str, ...] = ()
+    encoder: str = ""
+    stops: tuple[str, ...] = ()
 
 
 class SlotSpec(NamedTuple):
@@ -41,6 +77,15 @@ class FamilyContract(Protocol):
     @property
     def ARCHITECTURE(self) -> str: ...
 
+    @property
+    def LANES(self) -> frozenset[Lane]: ...
+
+    @property
+    def STATE(self) -> State: ...
+
+    @property
+    def PROMPT(self) -> PromptFacts: ...
+
     def validate(self, inventory: Inventory) -> Any:
         """The family's own Config, or ModelFileError / UnsupportedModelError naming the key or tensor."""
 
@@ -48,6 +93,9 @@ class FamilyContract(Protocol):
         """Every slot of a model so configured, in the plan's order."""
 
     def hparams(self, config: Any) -> HParams: ...
+
+    def required(self, hparams: HParams) -> Iterable[tuple[Role, int]]:
+        """(role, layer) of every slot that a plan with these parameters must fill."""
 
     def unknown(self, config: Any) -> tuple[str, ...]:
         """Keys with the family's prefix that were not used."""

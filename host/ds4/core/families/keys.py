@@ -54,6 +54,30 @@ class Keys:
             self.fail(key, "out of range", f"{low:g}..{high:g}", value)
         return value
 
+    def flag(self, key: str) -> bool:
+        return self.metadata.boolean(self._use(key))
+
+    def layered(self, key: str, n_layer: int, low: float, high: float) -> tuple[float, ...]:
+        """Finite floats in low..high, one for each layer: an array of at least n_layer, or one number for all."""
+        name = self._use(key)
+        if name in self.metadata and not self.metadata.type_of(name).startswith("array"):
+            return (self.number(key, low, high),) * n_layer
+        values = self.metadata.floats(name)
+        if len(values) < n_layer:
+            self.fail(key, "not one value for each layer", f"{n_layer} values", len(values))
+        for index, value in enumerate(values):
+            if not low <= value <= high:
+                self.fail(f"{key}[{index}]", "out of range", f"{low:g}..{high:g}", value)
+        return tuple(values)
+
+    def integers(self, key: str, least: int, most: int) -> list[int]:
+        """An array of least..most integers."""
+        name = self._use(key)
+        values = self.metadata.ints(name)
+        if not least <= len(values) <= most:
+            self.fail(key, "not one value for each layer", f"{least}..{most} values", len(values))
+        return values
+
     def string(self, key: str, default: str) -> str:
         return self.metadata.string(self._use(key), default)
 

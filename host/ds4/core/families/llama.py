@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ds4.core.cursor import shown
-from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, SlotSpec, note_unknown
+from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, Lane, PromptFacts, SlotSpec, State, note_unknown
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
@@ -28,6 +29,9 @@ from ds4.sys.descriptors import Family, HParams, Role, RopeKind, RopeScaling
 
 FAMILY = Family.LLAMA
 ARCHITECTURE = "llama"
+LANES = frozenset(Lane)
+STATE = State.POSITIONS
+PROMPT = PromptFacts()
 
 _F32 = struct.Struct("<f")
 
@@ -197,6 +201,14 @@ def hparams(config: Config) -> HParams:
         rope_ctx_original=c.rope_ctx_original,
         sliding_window=c.sliding_window,
     )
+
+
+def required(hparams: HParams) -> Iterator[tuple[Role, int]]:
+    for role in Role:
+        if role in (Role.TOKEN_EMBD, Role.OUTPUT_NORM):
+            yield role, -1
+        elif Role.ATTN_NORM <= role <= Role.FFN_DOWN:
+            yield from ((role, layer) for layer in range(hparams.n_layer))
 
 
 def _single(value: float) -> float:

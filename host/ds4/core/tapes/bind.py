@@ -35,7 +35,9 @@ FLOATS = (
 )
 _ENUMS = {"family": Family, "rope_kind": RopeKind, "rope_scaling": RopeScaling}
 _FLOATS = struct.Struct(">8f")
-assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS}
+assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS, "dsv4"}
+
+ARCHITECTURE = "llama"  # the family that the component is about
 
 Answer = BindPlan | ModelFileError
 
