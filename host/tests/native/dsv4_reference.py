@@ -1,0 +1,260 @@
+"""DeepSeek V4 in numpy, written from its published formulas for whole sequences: what the engine's forward is held to.
+
+Nothing of the engine is used but the bind plan, which says where the weights are. Everything is float64; rounding that
+the model was trained with is imitated where `rounding` asks for it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+from ds4.core import bind, inventory
+from ds4.sys.descriptors import GgmlType, HParams, Role, Rounding
+
+Array = npt.NDArray[np.float64]
+
+E4M3 = np.array([m / 8 * 2.0**-6 for m in range(8)] + [(1 + m / 8) * 2.0 ** (e - 7) for e in range(1, 16) for m in range(8)])
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def nearest(x: Array, codes: Array) -> Array:
+    """The nearest of the codes' values by sign and magnitude, ties to the even code."""
+    size = np.minimum(np.abs(x), codes[-1])
+    high = np.clip(np.searchsorted(codes, size), 1, len(codes) - 1)
+    low = high - 1
+    below, above = size - codes[low], codes[high] - size
+    upper = (above < below) | ((above == below) & (high % 2 == 0))
+    return np.asarray(np.copysign(np.where(upper, codes[high], codes[low]), x), np.float64)
+
+
+def fp8(x: Array) -> Array:
+    """E4M3 in groups of 64 along the last axis, each under a power of two."""
+    groups = x.reshape(*x.shape[:-1], x.shape[-1] // 64, 64)
+    most = np.maximum(np.abs(groups).max(-1, keepdims=True), 1e-4)
+    scale = 2.0 ** np.ceil(np.log2(most / 448))
+    return np.asarray((nearest(groups / scale, E4M3[:127]) * scale).reshape(x.shape), np.float64)
+
+
+def hadamard_fp4(x: Array) -> Array:
+    """The orthonormal Hadamard transform of the last axis, then E2M1 in groups of 32 under powers of two."""
+    size = x.shape[-1]
+    matrix = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    groups = (x @ matrix / math.sqrt(size)).reshape(*x.shape[:-1], -1, 32)
+    most = np.maximum(np.abs(groups).max(-1, keepdims=True), 6 * 2.0**-126)
+    scale = 2.0 ** np.ceil(np.log2(most / 6))
+    return np.asarray((nearest(groups / scale, E2M1) * scale).reshape(x.shape), np.float64)
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)), np.float64)
+
+
+class Reference:
+    """The model of a file. Tokens [T] in; residuals, logits and drafts out."""
+
+    def __init__(self, path: Path, rounding: Rounding = Rounding(0)) -> None:
+        plan = bind.plan(inventory.load(path))
+        self.h: HParams = plan.hparams
+        assert self.h.dsv4 is not None
+        self.v = self.h.dsv4
+        self.rounding = rounding
+        self.files = [Path(shard.path).read_bytes() for shard in plan.shards]
+        self.slots = {(slot.role, slot.layer): slot for slot in plan.slots}
+        self.cache: dict[tuple[Role, int], Array] = {}
+
+    def w(self, role: Role, layer: int = -1) -> Array:
+        """The weight, its dims from the slowest to the contiguous one."""
+        if (role, layer) not in self.cache:
+            slot = self.slots[role, layer]
+            raw = np.frombuffer(self.files[slot.shard], np.uint8)[slot.offset : slot.offset + slot.nbytes]
+            if slot.type == GgmlType.I32:
+                values = raw.view(np.int32).astype(np.float64)
+            else:
+                values = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType(int(slot.type))).astype(np.float64)
+            self.cache[role, layer] = values.reshape(slot.dims[::-1])
+        return self.cache[role, layer]
+
+    def has(self, role: Role, layer: int) -> bool:
+        return (role, layer) in self.slots
+
+    # ---- parts ----
+
+    def rms(self, x: Array, weight: Array | None = None) -> Array:
+        y = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + self.h.rms_eps)
+        return np.asarray(y if weight is None else y * weight, np.float64)
+
+    def frequencies(self, compressed: bool) -> Array:
+        r = self.h.rope_dim
+        i = np.arange(r // 2)
+        if not compressed:
+            return np.asarray(self.h.rope_base ** (-2.0 * i / r), np.float64)
+        base = self.v.compress_rope_base
+        g = base ** (-2.0 * i / r)
+
+        def corr(beta: float) -> float:
+            return r * math.log(self.h.rope_ctx_original / (beta * 2 * math.pi)) / (2 * math.log(base))
+
+        low = max(0, math.floor(corr(self.h.rope_beta_fast)))
+        high = min(r - 1, math.ceil(corr(self.h.rope_beta_slow)))
+        ramp = np.clip((i - low) / max(0.001, high - low), 0, 1)
+        return np.asarray(g / self.h.rope_factor * ramp + g * (1 - ramp), np.float64)
+
+    def rope(self, x: Array, positions: npt.NDArray[np.int64], compressed: bool, sign: int = 1) -> Array:
+        """x: [T, ..., width]; the last rope_dim of each turn, in pairs."""
+        r = self.h.rope_dim
+        frequency = self.frequencies(compressed).astype(np.float32)
+        angle = sign * (positions.astype(np.float32)[:, None] * frequency).astype(np.float64)
+        angle = angle.reshape(len(positions), *[1] * (x.ndim - 2), r // 2)
+        out = x.copy()
+        a, b = x[..., -r::2], x[..., -r + 1 :: 2]
+        out[..., -r::2] = a * np.cos(angle) - b * np.sin(angle)
+        out[..., -r + 1 :: 2] = a * np.sin(angle) + b * np.cos(angle)
+        return out
+
+    def mix(self, x: Array, fn: Array, scale: Array, base: Array) -> tuple[Array, Array, Array]:
+        """x: [T, n, D]. pre [T, n], post [T, n], C [T, n, n]."""
+        n, eps = self.v.hc_count, self.v.hc_eps
+        m = self.rms(x.reshape(len(x), -1)) @ fn.T
+        pre = sigmoid(m[:, :n] * scale[0] + base[:n]) + eps
+        if m.shape[1] == n:
+            return pre, pre, pre
+        post = 2 * sigmoid(m[:, n : 2 * n] * scale[1] + base[n : 2 * n])
+        c = (m[:, 2 * n :] * scale[2] + base[2 * n :]).reshape(-1, n, n)
+        c = np.exp(c - c.max(-1, keepdims=True))
+        c = c / c.sum(-1, keepdims=True) + eps
+        c = c / (c.sum(1, keepdims=True) + eps)
+        for _ in range(self.v.hc_iterations - 1):
+            c = c / (c.sum(2, keepdims=True) + eps)
+            c = c / (c.sum(1, keepdims=True) + eps)
+        return pre, post, c
+
+    def compressed(self, u: Array, kv: Role, layer: int, width: int) -> Array:
+        """The rows of every whole window, normed and turned."""
+        ratio = self.v.ratios[layer]
+        gate, ape, norm = Role(kv + 1), Role(kv + 2), Role(kv + 3)
+        count = len(u) // ratio
+        a = u @ self.w(kv, layer).T
+        g = u @ self.w(gate, layer).T + self.w(ape, layer)[np.arange(len(u)) % ratio]
+        rows = np.zeros((count, width))
+        for w in range(count):
+            own = slice(ratio * w, ratio * (w + 1))
+            if ratio == 4:
+                before = slice(ratio * (w - 1), ratio * w) if w else slice(0, 0)
+                values = np.concatenate([a[before, :width], a[own, width:]])
+                gates = np.concatenate([g[before, :width], g[own, width:]])
+            else:
+                values, gates = a[own], g[own]
+            p = np.exp(gates - gates.max(0))
+            rows[w] = (p * values).sum(0) / p.sum(0)
+        return self.rope(self.rms(rows, self.w(norm, layer)), ratio * np.arange(count), True)
+
+    def stored(self, rows: Array) -> Array:
+        """What the cache keeps of rows of latent values."""
+        if Rounding.KV_FP8 in self.rounding:
+            plain = self.h.head_dim - self.h.rope_dim
+            rows = np.concatenate([fp8(rows[:, :plain]), rows[:, plain:]], 1)
+        return rows
+
+    def chosen(self, u: Array, qr: Array, layer: int) -> list[list[int]]:
+        """The compressed rows that each position takes."""
+        heads, width, top = self.v.index_heads, self.v.index_dim, self.v.index_top_k
+        q = (qr @ self.w(Role.INDEX_Q_B, layer).T).reshape(len(u), heads, width)
+        q = self.rope(q, np.arange(len(u)), True)
+        rows = self.compressed(u, Role.INDEX_KV, layer, width)
+        if Rounding.INDEX_FP4 in self.rounding:
+            q, rows = hadamard_fp4(q), hadamard_fp4(rows)
+        weights = u @ self.w(Role.INDEX_PROJ, layer).T / math.sqrt(heads * width)
+        taken = []
+        for p in range(len(u)):
+            seen = (p + 1) // 4
+            scores = weights[p] @ np.maximum(0, q[p] @ rows[:seen].T)
+            taken.append(sorted(np.argsort(-scores, kind="stable")[:top].tolist()))
+        return taken
+
+    def attention(self, u: Array, layer: int, ratio: int) -> Array:
+        h, v, count = self.h, self.v, len(u)
+        positions = np.arange(count)
+        qr = self.rms(u @ self.w(Role.ATTN_Q_A, layer).T, self.w(Role.ATTN_Q_A_NORM, layer))
+        q = self.rms((qr @ self.w(Role.ATTN_Q_B, layer).T).reshape(count, h.n_head, h.head_dim))
+        kv = self.rms(u @ self.w(Role.ATTN_KV, layer).T, self.w(Role.ATTN_KV_NORM, layer))
+        q, kv = self.rope(q, positions, ratio > 0), self.stored(self.rope(kv, positions, ratio > 0))
+        rows = self.stored(self.compressed(u, Role.COMPRESS_KV, layer, h.head_dim)) if ratio else np.zeros((0, h.head_dim))
+        taken = self.chosen(u, qr, layer) if ratio == 4 else None
+        out = np.zeros_like(q)
+        sinks = self.w(Role.ATTN_SINKS, layer).reshape(-1, 1)
+        for p in range(count):
+            mine = list(range((p + 1) // ratio)) if ratio and taken is None else taken[p] if taken else []
+            keys = np.concatenate([kv[max(0, p - h.sliding_window + 1) : p + 1], rows[mine]])
+            z = np.concatenate([q[p] @ keys.T / math.sqrt(h.head_dim), sinks], 1)
+            z = np.exp(z - z.max(1, keepdims=True))
+            out[p] = (z[:, :-1] / z.sum(1, keepdims=True)) @ keys
+        out = self.rope(out, positions, ratio > 0, -1)
+        groups = out.reshape(count, v.groups_o, -1)
+        blocks = self.w(Role.ATTN_OUT_A, layer).reshape(v.groups_o, v.lora_o, -1)
+        low = np.einsum("tgi,goi->tgo", groups, blocks).reshape(count, -1)
+        return np.asarray(low @ self.w(Role.ATTN_OUT_B, layer).T, np.float64)
+
+    def gated(self, x: Array, gate: Array, up: Array, clamp: float) -> Array:
+        g, u = np.minimum(x @ gate.T, clamp), np.clip(x @ up.T, -clamp, clamp)
+        return np.asarray(g * sigmoid(g) * u, np.float64)
+
+    def experts(self, u: Array, tokens: npt.NDArray[np.int64], layer: int) -> Array:
+        v = self.v
+        x = u @ self.w(Role.ROUTER, layer).T
+        s = np.sqrt(np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, 20)))))
+        if layer < v.n_hash_layer:
+            ids = self.w(Role.ROUTER_HASH, layer)[tokens].astype(np.int64)
+        else:
+            bias = self.w(Role.ROUTER_BIAS, layer) if self.has(Role.ROUTER_BIAS, layer) else 0
+            ids = np.argsort(-(s + bias), axis=1, kind="stable")[:, : v.n_expert_used]
+        weights = np.take_along_axis(s, ids, 1)
+        weights = weights / np.maximum(weights.sum(1, keepdims=True), 2.0**-14) * v.expert_scale
+        y = self.gated(
+            u, self.w(Role.SHARED_GATE, layer), self.w(Role.SHARED_UP, layer), v.clamp_shared[layer]
+        ) @ self.w(Role.SHARED_DOWN, layer).T
+        gate, up, down = (self.w(role, layer) for role in (Role.EXPERTS_GATE, Role.EXPERTS_UP, Role.EXPERTS_DOWN))
+        for t in range(len(u)):
+            for e, weight in zip(ids[t], weights[t], strict=True):
+                hidden = self.gated(u[t], gate[e], up[e], v.clamp_experts[layer]) * weight
+                y[t] += down[e] @ hidden
+        return np.asarray(y, np.float64)
+
+    # ---- the whole ----
+
+    def block(self, x: Array, tokens: npt.NDArray[np.int64], layer: int, ratio: int) -> Array:
+        """One layer: streams [T, n, D] to streams."""
+        parts = (
+            (Role.HC_ATTN_FN, Role.ATTN_NORM, lambda u: self.attention(u, layer, ratio)),
+            (Role.HC_FFN_FN, Role.FFN_NORM, lambda u: self.experts(u, tokens, layer)),
+        )
+        for first, norm, inner in parts:
+            fn, base, scale = (self.w(Role(first + i), layer) for i in range(3))
+            pre, post, c = self.mix(x, fn, scale.ravel(), base.ravel())
+            y = inner(self.rms(np.einsum("th,thd->td", pre, x), self.w(norm, layer)))
+            x = post[:, :, None] * y[:, None, :] + np.einsum("tjk,tjd->tkd", c, x)
+        return x
+
+    def residuals(self, tokens: list[int]) -> list[Array]:
+        """[n_layer + 1] residuals [T, n, D]: the embedding, then each layer's output."""
+        ids = np.array(tokens, np.int64)
+        x = np.repeat(self.w(Role.TOKEN_EMBD)[ids][:, None, :], self.v.hc_count, 1)
+        out = [x]
+        for layer, ratio in enumerate(self.v.ratios[: self.h.n_layer]):
+            out.append(self.block(out[-1], ids, layer, ratio))
+        return out
+
+    def head(self, x: Array) -> Array:
+        fn, base, scale = (self.w(role).squeeze() for role in (Role.OUTPUT_HC_FN, Role.OUTPUT_HC_BASE, Role.OUTPUT_HC_SCALE))
+        pre, _, _ = self.mix(x, fn.reshape(self.v.hc_count, -1), np.atleast_1d(scale), base)
+        u = self.rms(np.einsum("th,thd->td", pre, x), self.w(Role.OUTPUT_NORM))
+        return np.asarray(u @ self.w(Role.OUTPUT).T, np.float64)
+
+    def logits(self, tokens: list[int]) -> Array:
+        """[T, n_vocab]"""
+        return self.head(self.residuals(tokens)[-1])
