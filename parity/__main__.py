@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 nothing is red; 1 something is; 2 the command itself cannot be done."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "judge"
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         return VERBS[command](arguments[1:] if command != "judge" else arguments)
     except Ds4Error as error:
@@ -52,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+
+
+def _terminated(number: int, frame: object) -> None:
+    """Ends as Ctrl-C does, so that what was started (a server, processes) ends too."""
+    raise KeyboardInterrupt
 
 
 def _parser(command: str, about: str) -> argparse.ArgumentParser:

@@ -11,7 +11,13 @@ from parity.component import Component
 from parity.registry import ROOT, GateError
 
 HARNESS = (
-    "oracles/common/*.[ch]",
+    # Not the command, not the table, which only lists what there is, and not what single components bring along.
+    "oracles/common/library.c",
+    "oracles/common/names.[ch]",
+    "oracles/common/oracle.h",
+    "oracles/common/subject.[ch]",
+    "oracles/common/tape.[ch]",
+    "oracles/common/utf8.[ch]",
     "host/ds4/sys/tape.py",
     "host/ds4/sys/oracles.py",
     "parity/component.py",

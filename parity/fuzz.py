@@ -136,7 +136,7 @@ class _Search:
             phases=phases,
         )
         choices = self.component.inputs.choices
-        # Its last failing call is the smallest one: it ends by calling it once more. It skips where nothing is to replay.
+        # Its last failing call is the smallest one: it ends by calling it again. It skips when nothing is to replay.
         with contextlib.suppress(NoSuchExample, unittest.SkipTest):
             hypothesis.find(choices, self.fails, settings=settings, random=chance, database_key=self.key)
 

@@ -39,6 +39,7 @@ from parity.registry import GateError
 WARM_UP = 0.25
 DRIFT_LIMIT = 1.0
 BANKS, CTX = 4, 1024
+CACHED_TEXTS = 4_800  # of about 900 characters: a little more than the tokenizer keeps
 WORDS = "ship lamp oil wind harbour keeper storm gull ledger engine bell tide rope sail north ночь 星 🌊 rock".split()
 
 Client = httpx.AsyncClient
@@ -235,6 +236,30 @@ async def _one(client: Client, chance: random.Random, until: float, report: Repo
             report.failures.append(f"{name}: {type(error).__name__}: {error}")
 
 
+async def _fill(base: str, report: Report) -> None:
+    """Fills every bank, so that moments at rest compare: what a bank holds is the memory that it takes."""
+    async with Client(base_url=base, timeout=300) as client:
+        prompts = [[i + 5, *range(100, CTX + 70)] for i in range(BANKS)]
+        requests = [
+            client.post("/v1/completions", json={"model": "default", "prompt": p, "max_tokens": CTX - len(p)})
+            for p in prompts
+        ]
+        for response in await asyncio.gather(*requests):
+            report.requests["fill"] += 1
+            if response.status_code != 200:
+                report.failures.append(f"fill: {response.status_code}: {response.text[:200]}")
+
+
+async def _fill_cache(base: str, chance: random.Random) -> None:
+    """Fills the tokenizer's memory of texts and words: it is bounded, but large beside the drift that is looked for."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    made_up = ["".join(chance.choices(letters, k=6)) for _ in range(200_000)]
+    async with Client(base_url=base, timeout=60) as client:
+        for _ in range(CACHED_TEXTS // 8):
+            texts = [" ".join(chance.choices(made_up, k=150)) for _ in range(8)]
+            await asyncio.gather(*(client.post("/tokenize", json={"content": text}) for text in texts))
+
+
 async def _phase(base: str, seed: str, clients: int, until: float, report: Report) -> None:
     limits = httpx.Limits(max_keepalive_connections=1)
     async with asyncio.TaskGroup() as group:
@@ -279,6 +304,9 @@ async def run(base: str, pid: int, minutes: float, clients: int, seed: int, say:
     for name, share in parts:
         ends += share * minutes * 60
         await _phase(base, f"{seed} {name}", clients, ends, report)
+        if name == "warm":
+            await _fill_cache(base, random.Random(seed))
+        await _fill(base, report)
         moment = await _at_rest(base, pid)
         if name == "warm":
             report.warm = moment

@@ -225,6 +225,7 @@ def folders() -> tuple[Folder, ...]:
     """Right inputs of every shape."""
     one = Draft().scalar(b"split.count", U16, 1).scalar(b"split.no", U16, 0).tensor(b"t", (8,))
     small = Draft().text(b"general.name", b"small").tensor(b"t", (8,)).tensor(b"u", (8,))
+    last = Draft(alignment=1).many(b"a.s", STRING, [b""] * 40)  # the file ends with its strings
     return (
         _built((b"m.gguf", small)),
         _built((b"m.gguf", _scalars())),
@@ -236,6 +237,7 @@ def folders() -> tuple[Folder, ...]:
         _built((b"m-00001-of-00001.gguf", one)),
         _built((b"m-00001-of-00001.gguf", small)),
         _built((b"m.gguf", Draft(version=2))),
+        _built((b"m.gguf", last)),
     )
 
 

@@ -39,7 +39,7 @@ def _rows() -> list[str]:
 
 
 ROWS = _rows()
-SETUPS = ("smollm2", "deepseek", "worked", *(f"tiny/{name}" for name in ROWS))
+SETUPS = ("smollm2", "deepseek", "worked", *(f"tiny/{name}" for name in sorted(TABLE)))
 
 
 @functools.cache
@@ -88,7 +88,7 @@ def worked() -> Vocabulary:
 _MERGES = """
 t h|th e|_ the|i n|e r|a n|an d|_ and|r e|o n|in g|1 2|12 3|0 0|00 00|_ _|_ a|a a|aa aa|h i|' s|' t|_ '|! !|!! !|\\n \\n
 a b|b c|ab c|b a|ab ab|_ t|t e|te s|tes t|_t est|c a|ca m|cam el|C a|Ca s|Cas e|x y|xy z|é _|é é|中 文|文 字|日 本|か な
-👍 👍|あ い|a b|_ 1|( )|. x|/ /|= =|< |s| > |- -|-- --|A B|AB C|σ ς|ﬁ x|١ ٢|\\r \\n
+👍 👍|あ い|a b|_ 1|( )|. x|/ /|= =|< |s| > |- -|-- --|A B|AB C|σ ς|ﬁ x|١ ٢|\\r \\n|\\n /|x 中|ª x
 """.strip()
 
 
@@ -143,6 +143,7 @@ def tiny(pre: str) -> Vocabulary:
         ("", Kind.CONTROL),
         ("<s>", Kind.CONTROL),
         (_spelled("th"), Kind.UNUSED),
+        (_spelled(" é unused"), Kind.UNUSED),
         ("名", Kind.NORMAL),
         ("ĠĠ€", Kind.UNUSED),
         ("é", 0),

@@ -195,6 +195,7 @@ def byhand() -> Iterator[Row]:
     yield from _vocabulary()
     yield from _tensors()
     yield from _precedence()
+    yield from _near()
 
 
 def _kind() -> Iterator[Row]:
@@ -225,6 +226,8 @@ def _unsupported() -> Iterator[Row]:
         **{"use_parallel_residual": "bool 0", "nextn_predict_layers": "i16 0"},
     }
     yield good("all that is not used, said so", {f"llama.{key}": value for key, value in off.items()})
+    other = {"embedding_scale": "f64 0000000000000000", "residual_scale": "f32 80000000", "logit_scale": "f32 3F800000"}
+    yield good("what has two such values, with the other", {f"llama.{key}": value for key, value in other.items()})
     on = {
         **{"expert_count": "u32 8", "attention.causal": "bool 0", "attention.clamp_kqv": "f32 41000000"},
         **{"attention.sliding_window_pattern": "u32 0", "attention.shared_kv_layers": "u32 2"},
@@ -466,6 +469,35 @@ def _precedence() -> Iterator[Row]:
     yield bad("bad dimensions, a bad type and a missing tensor", "tensor_dims", "blk.0.attn_q.weight", {}, tensors)
     tensors = {"blk.0.attn_v.weight": None, "blk.0.attn_k.weight": "99 256 32 4 2"}
     yield bad("two bad slots", "tensor_type", "blk.0.attn_k.weight", {}, tensors)
+
+
+def _near() -> Iterator[Row]:
+    """What is nearly right, or right where another model could not tell."""
+    heads = {
+        "blk.0.attn_q.weight": "640 128 blk.0.attn_q.weight 4 8",
+        "blk.0.attn_k.weight": "768 64 blk.0.attn_k.weight 4 4",
+        "blk.0.attn_v.weight": "832 64 blk.0.attn_v.weight 4 4",
+        "blk.0.attn_output.weight": "896 128 blk.0.attn_output.weight 8 4",
+    }
+    yield good(
+        "heads wider together than the model",
+        {"llama.attention.key_length": "u32 4", "llama.attention.value_length": "u32 4"},
+        {name: f"0 {text.replace(name + ' ', '')}" for name, text in heads.items()},
+        shards=["1024 64 32"],
+        slots={name: f"{11 + index} 0 0 0 {text}" for index, (name, text) in enumerate(heads.items())},
+        head_dim=4,
+        rope_dim=4,
+    )
+    embedding = {"token_embd.weight": "0 64 80 4 5 1"}
+    yield bad("an embedding of three dimensions", "tensor_dims", "token_embd.weight", {}, embedding)
+    norm = "blk.0.ffn_norm.weight"
+    yield bad("a tensor with bytes too many", "bind_plan", norm, {}, {norm: "0 384 20 4"})
+    names = {
+        "blk.%D9%A1.attn_rot_embd": "blk.\\u0661.attn_rot_embd",
+        "blk.0.attn_rot_embd%0A": "blk.0.attn_rot_embd\\n",
+    }
+    for name, subject in names.items():
+        yield bad(f"a tensor {name}", "tensor_unused", subject, {}, {name: "0 64 4 1"})
 
 
 def main() -> None:

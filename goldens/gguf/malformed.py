@@ -116,9 +116,19 @@ def one(name: str, raw: bytes, expected: str, command: str = "load", size: int |
 def cases() -> Iterator[Case]:
     yield from _single()
     yield from _further()
+    yield from _edges()
+    yield from _types()
     yield from _arrays()
     yield from _several()
     yield from _sets()
+    yield from _largest()
+
+
+def _largest() -> Iterator[Case]:
+    """As many elements as there may be, of which no file has the bytes."""
+    for dims in ((2**63 - 1,), (7**2 * 73 * 127, 337 * 92737 * 649657)):
+        raw = W().tensor("t", dims, 24, data=b"").build()
+        yield one(f"2^63 - 1 elements in {len(dims)} dimensions", raw, past("t"))
 
 
 def _single() -> Iterator[Case]:
@@ -181,6 +191,72 @@ def _further() -> Iterator[Case]:
     cut = W().string("general.name", "x" * 40).tensor("t", (8,)).build()
     yield one("a head that ends within the metadata", cut[:60], "short 0\n", size=len(cut))
     yield one("a head without the data is enough to judge it", cut[:140], past("t"), size=len(cut) - 1)
+
+
+def header(n_tensors: int, n_keys: int) -> bytes:
+    return b"GGUF" + u32(3) + u64(n_tensors) + u64(n_keys)
+
+
+def _edges() -> Iterator[Case]:
+    """The last value that is right and the first that is wrong.
+
+    A count that is right leads on to keys or tensors, which are not on the tape.
+    """
+    tensors, keys = error("gguf_count", "tensor count"), error("gguf_count", "key count")
+    yield one("65536 keys", header(0, 65536), "short 0\n", size=24 + 14 * 65536)
+    yield one("65536 keys in a byte too few", header(0, 65536), keys, size=23 + 14 * 65536)
+    yield one("65537 keys", header(0, 65537), keys, size=24 + 14 * 65537)
+    yield one("262144 tensors", header(262144, 0), "short 0\n", size=16 + 33 * 262144)
+    yield one("262144 tensors in a byte too few", header(262144, 0), tensors, size=15 + 33 * 262144)
+    yield one("262145 tensors", header(262145, 0), tensors, size=16 + 33 * 262145)
+    for version, code in (
+        (0xFFFF0000, "gguf_big_endian"),
+        (0x00000100, "gguf_big_endian"),
+        (0xFFFF0100, "gguf_version"),
+    ):
+        swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+        expected = error(code if swapped <= 65535 else "gguf_version", "version")
+        yield one(f"a version of {version}, {swapped} the other way round", W(version=version).build(), expected)
+    for low, high in ((0x00, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x200B, 0x200F), (0x2028, 0x202E),
+                      (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF0, 0xFFFF), (0xE0000, 0xE0FFF)):  # fmt: skip
+        for point in sorted({low, high}):
+            raw = W().u32(f"a{chr(point)}", 1).build()
+            yield one(f"a key with U+{point:04X}", raw, error("gguf_name", "key 0"))
+        for point in (low - 1, high + 1):
+            if point >= 0x20:
+                raw = W().raw(f"a{chr(point)}", BOOL, b"\2").build()
+                shown = chr(point) if 0x20 <= point < 0x7F else ascii(chr(point))[1:-1]
+                yield one(f"a key with U+{point:04X} is read", raw, error("gguf_bool", f"a{shown}"))
+    inner = [array(U8, []), array(U8, [])]
+    short = W(alignment=1).raw("a", ARRAY, array(ARRAY, inner, count=3)).build()
+    yield one("an array of one array too many", short, error("gguf_array_count", "a"))
+    strings = W(alignment=1).raw("a", ARRAY, array(STRING, ["", ""], count=3)).build()
+    yield one("an array of one string too many", strings, error("gguf_array_count", "a"))
+
+
+# Elements and bytes of a block, from the static assertions of ggml-common.h.
+BLOCKS = {
+    **{0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 36)},
+    **{10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292), 16: (256, 66)},
+    **{17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82), 23: (256, 136)},
+    **{24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54)},
+    **{35: (256, 66), 39: (32, 17), 40: (64, 36), 41: (128, 18), 42: (64, 18)},
+}
+
+
+def _types() -> Iterator[Case]:
+    for number in range(44):
+        block, nbytes = BLOCKS.get(number, (1, 1))
+        raw = W().tensor("t", (2 * block, 3), number, data=bytes(6 * nbytes)).build()
+        if number in BLOCKS:
+            told = f"ok 1\nshard 0 0 3 32 96 {len(raw)} 0 1\ntensor t 0 {number} 96 {6 * nbytes} {2 * block} 3\n"
+            yield one(f"a tensor of type {number}", raw, told)
+            yield one(f"a tensor of type {number}, a byte too short", raw[:-1], past("t"))
+        else:
+            yield one(f"a tensor of type {number}, which there is not", raw, kind("t"))
+        if block > 1:
+            crooked = W().tensor("t", (block + block // 2, 2), number, data=b"").build()
+            yield one(f"rows of one block and a half of type {number}", crooked, error("gguf_blocks", "t"))
 
 
 def past(name: str) -> str:
@@ -313,6 +389,20 @@ def _sets() -> Iterator[Case]:
     yield case("a shard that is cut, behind one out of place", late, "metadata_missing", "split.no")
     gone = [(whole[0][0], 3, b"GGU")]
     yield case("a broken first shard, and no others", gone, "gguf_magic", "magic")
+    zero = [(b"m-00000-of-00002.gguf", len(single := W().build()), single)]
+    yield Case("a number of 0 is no shard's", tuple(zero), f"ok 1\nshard 0 0 3 32 32 {len(single)} 0 0\n")
+    other = W().number("split.count", U16, 2).build()
+    yield case(
+        "one of one that says it is one of two",
+        [(b"m-00001-of-00001.gguf", len(other), other)],
+        "split_count",
+        "split.count",
+    )
+    nothing = W().build()
+    bare = (b"m-00001-of-00001.gguf", len(nothing), nothing)
+    yield Case("one of one without the keys of a set", (bare,), f"ok 1\nshard 0 0 3 32 32 {len(nothing)} 0 0\n")
+    lost = W().number("split.count", U16, 3).number("split.no", U16, 1).build()
+    yield case("wrong in both", [(b"m-00001-of-00002.gguf", len(lost), lost)], "split_count", "split.count")
     alone = W().number("split.tensors.count", U16, 2).tensor("a", (8,), TYPE_F16).build()
     yield one("a single file with a wrong total", alone, error("split_tensors", "split.tensors.count"))
     yield one(

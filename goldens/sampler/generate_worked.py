@@ -84,6 +84,10 @@ CASES: list[tuple[str, list[float], dict[str, Any], str]] = [
     ("a uniform of 1", [1], {"u": 1.0}, REFUSED),
     ("a uniform below 0", [1], {"u": -0.1}, REFUSED),
     ("a uniform that is no number, though greedy", [1], {"t": 0, "u": math.nan}, REFUSED),
+    (
+        "the log-probability of one that is no number is -infinity",
+        [math.nan, 5], {"mask": "10", "top": 1}, "token 0\nlogprob ff800000\ntop 1:00000000",
+    ),
 ]  # fmt: skip
 
 

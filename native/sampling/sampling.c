@@ -394,6 +394,13 @@ double ds4_sampling_logsumexp(const float *logits, int32_t n_vocab)
     return (double)high + log(scan->sum_exp(logits, n_vocab, high));
 }
 
+float ds4_sampling_logprob(float logit, double lse)
+{
+    if (isnan(logit) || (isinf(logit) && logit < 0))
+        return -INFINITY;
+    return isinf(logit) ? 0.0f : (float)((double)logit - lse);
+}
+
 void ds4_sampling_top(const float *logits, int32_t n_vocab, double lse, int32_t n, int32_t *ids, float *logprobs)
 {
     const ds4_scan *scan = ds4_scan_best();
@@ -417,5 +424,5 @@ void ds4_sampling_top(const float *logits, int32_t n_vocab, double lse, int32_t 
         ids[at] = i;
     }
     for (int32_t i = 0; i < count; i++)
-        logprobs[i] = (float)((double)best[i] - lse);
+        logprobs[i] = ds4_sampling_logprob(best[i], lse);
 }

@@ -41,6 +41,9 @@ int32_t ds4_sampling_pick(const ds4_sampler *sampler, float *logits, int32_t n_v
 /* log(sum(exp(logits))) in double; NaN counts as -infinity. */
 double ds4_sampling_logsumexp(const float *logits, int32_t n_vocab);
 
+/* logit - lse, and never a NaN: -infinity for a NaN or -infinity, 0 for +infinity. */
+float ds4_sampling_logprob(float logit, double lse);
+
 /* The n highest log-probabilities (logit - lse) with their ids: falling, ties by rising id. n <= DS4_MAX_TOP and n_vocab. */
 void ds4_sampling_top(const float *logits, int32_t n_vocab, double lse, int32_t n, int32_t *ids, float *logprobs);
 

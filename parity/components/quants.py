@@ -98,7 +98,7 @@ def _numbers(choices: Choices, kind: GgmlType, seed: random.Random) -> bytes:
     way = choices.below(4)
     bits = np.frombuffer(seed.randbytes(4 * count), "<u4")
     if way == 0:
-        scale = 2.0 ** (choices.below(160) - 120)
+        scale = 2.0 ** (choices.below(184) - 146)
         values = ((bits.astype(np.int64) - (1 << 31)) * (scale / (1 << 31))).astype("<f4")
     elif way == 1:
         values = NUMBERS[bits % len(NUMBERS)].view("<f4")

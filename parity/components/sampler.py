@@ -241,10 +241,37 @@ def make(data: bytes) -> bytes:
     top = choices.of((0, 0, 0, 0, 0, 0, 3, MAX_TOP))  # dear: a step is run for it
     if np.isposinf(logits).any() or not np.isfinite(logits).any():
         top = 0
+    n_prompt = choices.below(len(history) + 1)
     if choices.once_in(24):
         desc, uniform, logits = _spoilt(choices, desc, uniform, logits)
         allowed = None
-    return write(Request(desc, uniform, logits.tobytes(), allowed, history, choices.below(len(history) + 1), top))
+    elif history and n > 1 and choices.once_in(4):
+        desc, allowed = _tied(choices, desc, logits, history, n_prompt)
+    return write(Request(desc, uniform, logits.tobytes(), allowed, history, n_prompt, top))
+
+
+def _tied(
+    choices: Choices, desc: SamplerDesc, logits: np.ndarray, history: tuple[int, ...], n_prompt: int
+) -> tuple[SamplerDesc, np.ndarray]:
+    """A greedy choice between an id of the history and one next to it, whose logit is what the penalties leave of the
+    first, or its neighbour: how each of them is rounded decides it."""
+    if choices.below(2):  # penalties whose sum and product are rounded
+        desc = replace(desc, frequency_penalty=choices.of((0.1, 0.7, -0.3)), presence_penalty=choices.of((0.6, 0.2)))
+    one = history[-1] % len(logits)
+    other = (one + choices.of((1, len(logits) - 1))) % len(logits)
+    f32, times = np.float32, history[n_prompt:].count(one)
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = logits[one] + f32(dict(desc.bias).get(one, 0.0))
+        if one in history:
+            repetition = f32(desc.repetition_penalty)
+            left = left / repetition if left > 0 else left * repetition
+        if times:
+            left = left - (f32(times) * f32(desc.frequency_penalty) + f32(desc.presence_penalty))
+    if np.isfinite(left):
+        logits[other] = choices.of((left, np.nextafter(left, f32(9e9)), np.nextafter(left, f32(-9e9))))
+    allowed = np.zeros(len(logits), bool)
+    allowed[[one, other]] = True
+    return replace(desc, temperature=0.0), allowed
 
 
 def _spoilt(

@@ -63,7 +63,7 @@ class Maker:
         if choices.below(4):
             return None, None
         decode = choices.of((None, 1e7, 1e6, 3.7, 2.0**64))
-        return decode, choices.of((None, 1e6, 3e5, 0.1, 2.0**-64, 1e9))
+        return decode, choices.of((None, 1e6, 6e5, 0.1, 2.0**-64, 1e9))
 
     def tape(self, events: int) -> bytes:
         while self.choices.left and len(self.ops) < events:

@@ -58,7 +58,8 @@ def _request(choose: Choices) -> Render:
     limit = 1 << 24
     if how >= 160:  # near what the prompt has
         size = 22 * (how % 2) + sum(24 + len(role or "") + len(content or "") for role, content in messages)
-        limit = max(0, size + 98 * (how % 3) + choose.below(256) - 128 if how < 220 else choose.below(256))
+        near = choose.below(3) - 1 if choose.below(2) else choose.below(256) - 128
+        limit = max(0, size + 98 * (how % 3) + near if how < 220 else choose.below(256))
     return Render(bool(how % 2), limit, messages)
 
 
@@ -106,7 +107,6 @@ COMPONENT = Component(
         "host/ds4/core/alternatives.py",
         "host/ds4/core/tapes/template.py",
         "oracles/template/*",
-        "oracles/common/*",
         "parity/components/template.py",
         "goldens/template/**",
     ),

@@ -14,9 +14,9 @@ from ds4.core.tokenizer import Segment
 from parity import vocabularies
 from parity.choices import Choices
 from parity.component import Component, Generated, Input, Run, Speed
-from parity.vocabularies import SETUPS, STAND_INS
+from parity.vocabularies import ROWS, SETUPS, STAND_INS
 
-_TINY = SETUPS[3:]
+_ROWS, _NAMES = [f"tiny/{name}" for name in ROWS], SETUPS[3:]
 _TEXTS = (
     *("the test", " hello", "hello", " and", "ing", "thes", "abab", "abcab", "aaaaaa", "camelCase", "ABCdef"),
     *("xyz", "q", "'s", "'S", "'ſ", "'ll", "'LL", "'re", "'vE", "'m", "'d", "'t", "'", "''", "don't", "I'LL"),
@@ -36,15 +36,19 @@ _TEXTS = (
     *("hello<", "｜é｜", "<unk>", "▁", "名", "x y", "\ufdd0", "<|endoftext|>", "<repo_name>", "<｜User｜>"),
     *("<｜Assistant｜>", "<think>", "</think>", "｜DSML｜", "<｜begin▁of▁sentence｜>", "｜"),
     *("def f(x):\n    return x\n", "for (i=0;i<n;i++) {\n\t\tx+=1;\n}", "https://a.b/c?d=e&f"),
-    *('{"a": [1, 2.5e-3]}', "\\n", "C:\\x"),
+    *('{"a": [1, 2.5e-3]}', "\\n", "C:\\x", "!\n/x", ")\r\n//", "a\n/"),
 )  # fmt: skip
+# Long enough to be remembered as a whole: with something behind it, it is another text.
+_LONG = "It was remarkable how many people remembered the beginning of it, and how few of them the end."
 _PLANES = (0x0, 0x100, 0x600, 0x1000, 0x2000, 0x3000, 0x4E00, 0xA000, 0xAC00, 0xF900, 0x10000, 0x11000, 0x16000,
            0x1D000, 0x1F300, 0x20000, 0x30000, 0xE0000, 0xF0000, 0x100000)  # fmt: skip
 _OUTSIDE = (-1, -(1 << 63), (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
+# Which every row of the table cuts in its own way, as far as the small vocabularies can tell.
+_TELLING = "00000000's'S)\r\n//\u0344's!\n/xx中ªx"
 
 
 def _text(choose: Choices, longest: int) -> str:
-    parts: list[str] = []
+    parts: list[str] = [_LONG] if choose.once_in(32) else []
     for _ in range(choose.below(longest) + 1):
         how = choose.below(256)
         if how < 150:
@@ -112,14 +116,23 @@ def _request(choose: Choices, setup: str) -> Request:
     return Bos(_ids(choose, setup))
 
 
+_ANY_NAME = 200
+
+
 def _setup(choice: int) -> str:
-    return "smollm2" if choice < 64 else "deepseek" if choice < 112 else _TINY[choice % len(_TINY)]
+    """Real vocabularies, one name of each row of the table, and all names."""
+    if choice < 112:
+        return "smollm2" if choice < 64 else "deepseek"
+    return _ROWS[choice % len(_ROWS)] if choice < _ANY_NAME else _NAMES[choice % len(_NAMES)]
 
 
 def made(seed: bytes) -> tuple[str, bytes]:
     """The input that a seed stands for."""
     choose = Choices(seed)
-    setup = _setup(choose.below(256))
+    choice = choose.below(256)
+    setup = _setup(choice)
+    if choice >= _ANY_NAME and choose.below(2):
+        return setup, tapes.write_input(Encode((Segment(_TELLING + _text(choose, 3), False),)))
     return setup, tapes.write_input(_request(choose, setup))
 
 
@@ -186,7 +199,6 @@ COMPONENT = Component(
         "host/ds4/core/output/utf8.py",
         "host/ds4/core/tapes/tokenizer.py",
         "oracles/tokenizer/*",
-        "oracles/common/*",
         "parity/vocabularies.py",
         "parity/components/tokenizer.py",
         "goldens/tokenizer/**",

@@ -19,7 +19,7 @@ from itertools import groupby
 _SAFE = re.compile(r"(?<=[A-Za-z])(?= [A-Za-z])")
 _CONTROL = re.compile(r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F]")  # never worth the trouble
 _LONGEST = 24  # characters of a word or stretch worth remembering
-_MOST = 1 << 17  # words remembered; then all are forgotten, and those in use come back first
+_MOST = 1 << 16  # words remembered, some 15 MB; then all are forgotten, and those in use come back first
 
 Encode = Callable[[list[str]], list[Sequence[int]]]
 

@@ -13,6 +13,8 @@ from ds4.server.text import ChoiceText, Decoder
 from ds4.sys.descriptors import SamplerDesc
 
 _UINT64 = (1 << 64) - 1
+IMPOSSIBLE = -9999.0
+"""The least log-probability that a client is told."""
 _ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: seeds of one request's choices lie far apart
 
 
@@ -51,7 +53,9 @@ class Choice:
 
     def keep_logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> None:
         if self.text.logprobs is not None and token not in self.timeline.stop_ids:
-            self.text.logprobs.append(TokenLogprob(token, logprob, top))
+            # JSON has no infinity: what is impossible is said as OpenAI's API says it.
+            likeliest = [(other, max(value, IMPOSSIBLE)) for other, value in top]
+            self.text.logprobs.append(TokenLogprob(token, max(logprob, IMPOSSIBLE), likeliest))
 
     def take(self, token: int, now: float) -> list[Event]:
         """What the client is told about a drawn token: text that may be shown, and the end if this is it."""

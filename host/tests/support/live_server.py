@@ -21,7 +21,7 @@ from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
-from ds4.server.schedule.scheduler import Scheduler
+from ds4.server.schedule.oracle import scheduler
 from ds4.server.service import Served, Service
 from ds4.sys.descriptors import SessionDesc
 from support.fake_native import TINY, FakeModel, FakeSession, Rule
@@ -167,7 +167,7 @@ class LiveServer:
         tokenizer = ByteTokenizer()
         self.engine = EngineLoop(
             self.session,
-            Scheduler(self.banks, self.rows, self.limits.queue),
+            scheduler(self.banks, self.rows, self.limits.queue),
             tokenizer.stream,
             stop_ids=tokenizer.stop_ids,
             context=self.context,

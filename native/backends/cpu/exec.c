@@ -259,7 +259,7 @@ static void sample_row(cpu_worker *w, const cpu_node *n, int32_t o)
     int32_t token = ds4_sampling_pick(&rs->params, logits, n_vocab, rs->history, rs->n_history, rs->params.output_from,
                                       rs->mask, uniform, scratch);
     s->out.tokens[o] = token;
-    s->out.logprobs[o] = n_top > 0 ? (float)((double)raw[token] - lse) : 0.0f;
+    s->out.logprobs[o] = n_top > 0 ? ds4_sampling_logprob(raw[token], lse) : 0.0f;
 }
 
 /* ---- dispatch ---- */

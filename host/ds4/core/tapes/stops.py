@@ -67,13 +67,14 @@ def _piece(words: list[bytes]) -> bytes | None:
 
 def run(given: StopsInput) -> StopsOutput:
     """Both layers, one behind the other, as an answer runs through them."""
-    if "" in given.stops:
+    try:
+        decoder, matcher = Utf8Stream(), StopMatcher(given.stops)
+    except ValueError:  # an empty one
         return None
-    decoder, matcher = Utf8Stream(), StopMatcher(given.stops)
     out: list[Shown | Stopped] = []
     for piece in given.pieces:
-        text, hit = matcher.push(decoder.flush() if piece is None else decoder.push(piece))
-        if piece is None and not hit:
+        text, _ = matcher.push(decoder.flush() if piece is None else decoder.push(piece))
+        if piece is None:
             text += matcher.flush()
         out.append(Stopped(text, matcher.matched) if matcher.matched else Shown(text, decoder.held, matcher.held))
     return out

@@ -1,7 +1,8 @@
 """The scheduler answered by its oracle: what `ds4.core.components` chooses while `schedule` is not promoted.
 
 The tape so far is kept, and every call plays it again; whenever nobody waits or runs, the tape begins anew with what
-the banks hold. The same sequences, banks and steps are handed out as by Scheduler.
+the banks hold. So a busy stretch costs time that grows with its square: thousands of steps without a pause are felt.
+The same sequences, banks and steps are handed out as by Scheduler.
 """
 
 from __future__ import annotations
