@@ -282,7 +282,8 @@ DS4_API int32_t ds4_model_warm(ds4_model *model, ds4_progress_fn progress, void 
 typedef struct ds4_session ds4_session;
 
 typedef enum ds4_session_flags {
-    DS4_SESSION_HIDDEN = 1 /* keep the residual streams of output rows for ds4_result_hidden; one ticket in flight */
+    DS4_SESSION_HIDDEN = 1, /* keep the residual streams of output rows for ds4_result_hidden; one ticket in flight */
+    DS4_SESSION_DRAFT = 2   /* keep what ds4_submit_draft needs; the model must have a block that drafts */
 } ds4_session_flags;
 
 /* Rounding that a model was trained with and that shipping arithmetic therefore imitates. */
@@ -411,6 +412,13 @@ DS4_API void ds4_batch_free(ds4_batch *batch);
 /* Starts a step over the first n_rows rows; returns at once. The batch may be changed or freed after the call.
  * Committed lengths advance now, and fall back if the step is cancelled or fails. *ticket is > 0. */
 DS4_API int32_t ds4_submit(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err);
+
+/* Starts a step that guesses, in a session with DS4_SESSION_DRAFT. A row names a bank, the bank's length as its position (not
+ * 0) and the token that stands there, and asks for output; one row a bank. Its output is what the block that drafts expects
+ * after that token. Banks stay as they are: to use a guess, submit the token and the guess as two rows with
+ * output; if the first row's output is not the guess, ds4_bank_truncate takes the second back, exactly. */
+DS4_API int32_t ds4_submit_draft(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket,
+                                 ds4_error *err);
 
 typedef struct ds4_result {
     int32_t n_rows;

@@ -95,11 +95,11 @@ int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err)
     }
 }
 
-void forward_record(const forward *f, ds4_program *p)
+void forward_record(const forward *f, ds4_program *p, int draft)
 {
     switch (f->h->family) {
-    case DS4_FAMILY_LLAMA: llama_record(f, p); break;
-    case DS4_FAMILY_DEEPSEEK4: deepseek4_record(f, p); break;
+    case DS4_FAMILY_LLAMA: llama_record(f, p); break; /* it does not draft: a session refuses to */
+    case DS4_FAMILY_DEEPSEEK4: draft ? deepseek4_record_draft(f, p) : deepseek4_record(f, p); break;
     default: break; /* forward_create let no other through */
     }
 }

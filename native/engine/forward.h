@@ -13,6 +13,7 @@ typedef struct forward {
     const ds4_hparams *h;
     int32_t max_rows, max_out, n_ctx;
     int32_t hidden; /* keep the residual at every point, of output rows */
+    int32_t draft;  /* keep what drafting needs */
     ds4_cache *cache;
     ds4_rope rope;          /* DEEPSEEK4: of layers without a ratio */
     ds4_rope rope_compress; /* DEEPSEEK4: of those with one */
@@ -35,8 +36,8 @@ static inline ds4_weight *forward_weight(const forward *f, int32_t role, int32_t
 int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err);
 void forward_free(forward *f);
 
-/* Records a step: tokens in, drawn tokens out. */
-void forward_record(const forward *f, ds4_program *p);
+/* Records a step: tokens in, drawn tokens out. draft: the one that guesses, from what earlier steps kept. */
+void forward_record(const forward *f, ds4_program *p, int draft);
 
 /* Elements of the residual of one row. */
 int32_t forward_width(const ds4_hparams *h);
@@ -54,5 +55,6 @@ void llama_record(const forward *f, ds4_program *p);
 /* families/deepseek4.c */
 int32_t deepseek4_create(forward *f, ds4_error *err);
 void deepseek4_record(const forward *f, ds4_program *p);
+void deepseek4_record_draft(const forward *f, ds4_program *p);
 
 #endif

@@ -14,28 +14,36 @@
 #define MAX_CONTEXT (1 << 24)
 #define MAX_ROWS 65536
 #define MAX_THREADS 256
+#define MAX_CACHE_LAYERS 1024 /* what plan_check lets through */
 
 static int is_kv_type(int32_t type) { return type == DS4_TYPE_F32 || type == DS4_TYPE_F16 || type == DS4_TYPE_Q8_0; }
 
-/* The cache of a session; ratios has the layers' own when they have any. */
-static ds4_cache_desc cache_of(const ds4_hparams *h, int32_t kv_type, int32_t n_banks, int32_t n_ctx, int32_t max_rows)
+/* The cache of a session. It has a layer for the block that drafts, whether the session drafts or not: ratios [n_layer + 1]
+ * is given its 0, and the others. */
+static ds4_cache_desc cache_of(const ds4_hparams *h, int32_t kv_type, int32_t n_banks, int32_t n_ctx, int32_t max_rows,
+                               int32_t *ratios)
 {
-    ds4_cache_desc d = {kv_type, n_banks, n_ctx, h->n_layer, h->n_head_kv, h->head_dim, 0, 0, 0, 0, 0, NULL};
+    ds4_cache_desc d = {.type = kv_type, .n_banks = n_banks, .n_ctx = n_ctx, .n_layer = h->n_layer, .n_head_kv = h->n_head_kv,
+                        .head_dim = h->head_dim};
 
     if (h->family == DS4_FAMILY_DEEPSEEK4 && h->dsv4) {
         d.window = h->sliding_window;
         d.rewind = DS4_STEPS_IN_FLIGHT * max_rows;
         d.index_dim = h->dsv4->index_dim;
         d.rope_dim = h->rope_dim;
-        d.ratios = h->dsv4->ratios;
+        d.n_layer += h->dsv4->n_mtp;
+        d.carry = h->dsv4->n_mtp ? h->dsv4->hc_count * h->d_model : 0;
+        for (int32_t i = 0; i < d.n_layer; i++)
+            ratios[i] = i < h->n_layer ? h->dsv4->ratios[i] : 0;
+        d.ratios = ratios;
     }
     return d;
 }
 
 static int is_shape(const ds4_hparams *h)
 {
-    return h && h->n_layer >= 1 && h->n_head_kv >= 1 && h->head_dim >= 1 &&
-           (h->family != DS4_FAMILY_DEEPSEEK4 || (h->dsv4 && h->dsv4->ratios && h->dsv4->n_ratios == h->n_layer));
+    return h && h->n_layer >= 1 && h->n_layer <= MAX_CACHE_LAYERS && h->n_head_kv >= 1 && h->head_dim >= 1 &&
+           (h->family != DS4_FAMILY_DEEPSEEK4 || (h->dsv4 && h->dsv4->ratios && h->dsv4->n_ratios == h->n_layer && (h->dsv4->n_mtp | 1) == 1));
 }
 
 /* Of compressed rows, so many make one position: the sum over the layers in 128ths, as every ratio divides 128. */
@@ -70,7 +78,8 @@ uint64_t ds4_bank_bytes(const ds4_hparams *h, int32_t kv_type, int32_t n_ctx, in
     if (!is_shape(h) || !is_kv_type(kv_type) || n_ctx < 1 || n_ctx > MAX_CONTEXT || max_rows < 1 || max_rows > MAX_ROWS)
         return 0;
     if (h->family == DS4_FAMILY_DEEPSEEK4) {
-        const ds4_cache_desc desc = cache_of(h, kv_type, 1, n_ctx, max_rows);
+        int32_t ratios[MAX_CACHE_LAYERS + 1];
+        const ds4_cache_desc desc = cache_of(h, kv_type, 1, n_ctx, max_rows, ratios);
         return ds4_latent_bank_bytes(&desc);
     }
     bytes = ds4_kv_bytes_per_position(h, kv_type);
@@ -119,11 +128,13 @@ static int32_t check_desc(const ds4_hparams *h, const ds4_session_desc *d, ds4_e
     RANGE(max_rows, 1, MAX_ROWS);
     RANGE(max_out, d->n_banks, MAX_ROWS);
     RANGE(n_threads, 1, MAX_THREADS);
-    RANGE(flags, 0, DS4_SESSION_HIDDEN);
+    RANGE(flags, 0, DS4_SESSION_HIDDEN | DS4_SESSION_DRAFT);
     RANGE(rounding, 0, DS4_ROUNDING_CHOSEN | DS4_ROUNDING_KV_FP8 | DS4_ROUNDING_INDEX_FP4);
 #undef RANGE
     if (bad)
         return bad;
+    if (d->flags & DS4_SESSION_DRAFT && !(h->dsv4 && h->dsv4->n_mtp))
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "session.flags ask for drafts, and the model has no block that drafts");
     if (!is_kv_type(d->kv_type))
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "session.kv_type is %d, expected %d (F32), %d (F16) or %d (Q8_0)",
                         d->kv_type, DS4_TYPE_F32, DS4_TYPE_F16, DS4_TYPE_Q8_0);
@@ -159,7 +170,8 @@ static int32_t create_cache(ds4_session *s, ds4_error *err)
 {
     const ds4_hparams *h = &s->model->hparams;
     const ds4_session_desc *d = &s->desc;
-    ds4_cache_desc desc = cache_of(h, d->kv_type, d->n_banks, d->n_ctx, d->max_rows);
+    int32_t ratios[MAX_CACHE_LAYERS + 1];
+    ds4_cache_desc desc = cache_of(h, d->kv_type, d->n_banks, d->n_ctx, d->max_rows, ratios);
 
     desc.rounding = rounding_of(h, d);
     s->rewind = desc.rewind;
@@ -227,7 +239,8 @@ int32_t ds4_session_create(ds4_model *model, const ds4_session_desc *desc, ds4_s
         s->fwd.max_rows = s->desc.max_rows;
         s->fwd.max_out = s->desc.max_out;
         s->fwd.n_ctx = s->desc.n_ctx;
-        s->fwd.hidden = s->desc.flags & DS4_SESSION_HIDDEN;
+        s->fwd.hidden = (s->desc.flags & DS4_SESSION_HIDDEN) != 0;
+        s->fwd.draft = (s->desc.flags & DS4_SESSION_DRAFT) != 0;
         status = forward_create(&s->fwd, model, err);
     }
     if (status) {
@@ -249,9 +262,12 @@ void ds4_session_free(ds4_session *s)
             s->ops->wait(s->be, NULL, NULL);
             s->last_waited++;
         }
-        for (int i = 0; i < MAX_BUCKETS; i++)
+        for (int i = 0; i < MAX_BUCKETS; i++) {
             if (s->programs[i])
                 s->ops->program_free(s->be, s->programs[i]);
+            if (s->drafts[i])
+                s->ops->program_free(s->be, s->drafts[i]);
+        }
         forward_free(&s->fwd);
         if (s->fwd.cache)
             s->ops->cache_free(s->be, s->fwd.cache);

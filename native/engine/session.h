@@ -62,6 +62,7 @@ struct ds4_session {
     const ds4_ops *ops;
     forward fwd;
     ds4_program *programs[MAX_BUCKETS]; /* by bucket of row counts 1, 2, 4, ...; recorded when first needed */
+    ds4_program *drafts[MAX_BUCKETS];   /* the same of steps that guess */
     session_bank *banks;                /* [n_banks] */
     int32_t *histories;                 /* [n_banks][n_ctx], mapped, committed as written */
     size_t histories_bytes;

@@ -194,16 +194,17 @@ static int32_t take_rows(ds4_session *s, session_step *t, const ds4_row *rows, i
 /* ---- submit ------------------------------------------------------------------------------------------------------ */
 
 /* The program for a number of rows, recorded when its bucket is first met. */
-static ds4_program *program_for(ds4_session *s, int32_t n_rows, ds4_error *err)
+static ds4_program *program_for(ds4_session *s, int32_t n_rows, int draft, ds4_error *err)
 {
+    ds4_program **programs = draft ? s->drafts : s->programs;
     int bucket = 0;
     int32_t rows, out;
     ds4_program *p;
 
     while ((INT64_C(1) << bucket) < n_rows)
         bucket++;
-    if (s->programs[bucket])
-        return s->programs[bucket];
+    if (programs[bucket])
+        return programs[bucket];
     rows = (INT64_C(1) << bucket) < s->desc.max_rows ? 1 << bucket : s->desc.max_rows;
     out = rows < s->desc.max_out ? rows : s->desc.max_out;
     p = s->ops->program_begin(s->be, &s->in, rows, out);
@@ -211,12 +212,12 @@ static ds4_program *program_for(ds4_session *s, int32_t n_rows, ds4_error *err)
         ds4_fail(err, DS4_ERR_MEMORY, "no memory for a program of %d rows", rows);
         return NULL;
     }
-    forward_record(&s->fwd, p);
+    forward_record(&s->fwd, p, draft);
     if (s->ops->program_end(s->be, p, err)) {
         s->ops->program_free(s->be, p);
         return NULL;
     }
-    return s->programs[bucket] = p;
+    return programs[bucket] = p;
 }
 
 /* Raw logits are kept only by the sets that are asked for them: they are larger than everything else. */
@@ -260,12 +261,12 @@ static void write_inputs(ds4_session *s, const session_step *t)
     }
 }
 
-/* The step is running: banks advance, draws are held. */
-static void commit(ds4_session *s, session_step *t)
+/* The step is running: banks advance, unless it only guesses, and draws are held. */
+static void commit(ds4_session *s, session_step *t, int draft)
 {
     for (int32_t i = 0; i < t->n_banks; i++) {
         session_bank *b = &s->banks[t->banks[i]];
-        b->length = b->next;
+        b->length = draft ? b->length : b->next;
         if (s->rewind && b->length - s->rewind > b->floor)
             b->floor = b->length - s->rewind; /* and it stays, should the step fail: its rows may have been written */
         b->open++;
@@ -282,7 +283,24 @@ static void commit(ds4_session *s, session_step *t)
     t->state = STEP_OPEN;
 }
 
-int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
+/* What a row that guesses must be beyond a row: take_rows sees to the rest. */
+static int32_t check_drafts(const ds4_session *s, const ds4_row *rows, int32_t n_rows, ds4_error *err)
+{
+    if (!s->fwd.draft)
+        return ds4_fail(err, DS4_ERR_ARG, "the session was created without flag %d (draft)", DS4_SESSION_DRAFT);
+    for (int32_t i = 0; i < n_rows; i++) {
+        if (rows[i].position == 0)
+            return ds4_fail(err, DS4_ERR_ARG, "row %d: a guess at position 0 has nothing before it", i);
+        if (!rows[i].flags)
+            return ds4_fail(err, DS4_ERR_ARG, "row %d: a guess needs the output flag", i);
+        if (rows[i].bank >= 0 && rows[i].bank < s->desc.n_banks && rows[i].position != s->banks[rows[i].bank].length)
+            return ds4_fail(err, DS4_ERR_ARG, "row %d: position is %d, expected %d, the length of bank %d", i, rows[i].position,
+                            s->banks[rows[i].bank].length, rows[i].bank);
+    }
+    return DS4_OK;
+}
+
+static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int draft, int64_t *ticket, ds4_error *err)
 {
     ds4_error local;
     session_step *t;
@@ -308,7 +326,9 @@ int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64
     t->state = STEP_FREE;
     t->ticket = 0;
     t->n_out = 0;
-    status = take_rows(s, t, batch->rows, n_rows, err);
+    status = draft ? check_drafts(s, batch->rows, n_rows, err) : DS4_OK;
+    if (!status)
+        status = take_rows(s, t, batch->rows, n_rows, err);
     if (!status)
         status = place_for_logits(s, t, err);
     if (status) {
@@ -316,7 +336,7 @@ int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64
         return status;
     }
     err->status = DS4_OK;
-    program = program_for(s, n_rows, err);
+    program = program_for(s, n_rows, draft, err);
     if (!program) {
         t->n_out = 0;
         return err->status ? err->status : ds4_fail(err, DS4_ERR_INTERNAL, "a program of %d rows was refused", n_rows);
@@ -324,7 +344,7 @@ int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64
     write_inputs(s, t);
     /* A step that chains to a cancelled one reads these before it is voided itself: they must be tokens. */
     memset(t->out.tokens, 0, (size_t)t->n_out * sizeof *t->out.tokens);
-    commit(s, t);
+    commit(s, t, draft);
     status = s->ops->run(s->be, program, &t->out, t->chained ? &set_of(s, s->last_ticket)->out : NULL, err);
     if (status) {
         drop_draws(t);
@@ -338,6 +358,16 @@ int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64
     }
     t->ticket = *ticket = ++s->last_ticket;
     return ds4_ok(err);
+}
+
+int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
+{
+    return submit(s, batch, n_rows, 0, ticket, err);
+}
+
+int32_t ds4_submit_draft(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
+{
+    return submit(s, batch, n_rows, 1, ticket, err);
 }
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */

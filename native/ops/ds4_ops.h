@@ -80,6 +80,7 @@ typedef struct ds4_step_outputs {
  *   rolling state    ratio > 0: what `compress` saw of the last positions, fp32: a ring. It reaches back 2 ratio (ratio 4,
  *                    whose rows overlap) or ratio positions, and rewind more
  *   index rows       ratio 4: a row of index_dim beside each compressed row, with rolling state of its own
+ *   carried rows     carry > 0: fp32 rows of `carry` elements of the last rewind + 1 positions: a ring
  * A bank that has once held `high` positions can go back exactly to any length >= high - rewind, and to 0. So a step may have
  * rewind / DS4_STEPS_IN_FLIGHT rows: what failed steps have overwritten is then never missed. */
 typedef struct ds4_cache_desc {
@@ -89,6 +90,7 @@ typedef struct ds4_cache_desc {
     int32_t window;        /* positions that attention sees raw, its own included */
     int32_t rewind;        /* positions */
     int32_t index_dim;
+    int32_t carry;         /* elements of a carried row, or 0 */
     int32_t rope_dim;      /* trailing dims of a row that rounding leaves alone */
     int32_t rounding;      /* ds4_rounding: the points imitated where rows are stored and compared */
     const int32_t *ratios; /* [n_layer] 0, 4 or 128; copied */
@@ -230,11 +232,15 @@ typedef struct ds4_ops {
        then the rows, rising. ALL rows. */
     void (*index_select)(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_mat weights, ds4_cache *cache, int32_t layer,
                          int32_t top_k);
-    /* dst[r] = per head h, softmax of (scale q_h . row) over raw rows max(0, position - window + 1) .. position, then the
+    /* dst[r] = per head h, softmax of (scale q_h . row) over raw rows max(first, position - window + 1) .. position, then the
        compressed rows: those of `selected` (as index_select left them), or where its buffer is NULL every w < (position + 1)
        / ratio; and the sink, a score without a row, sinks[h]. The rows are values too. ALL rows. */
     void (*latent_attention)(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *cache, int32_t layer, int32_t n_head,
-                             float scale, const ds4_weight *sinks, ds4_mat selected);
+                             int32_t first, float scale, const ds4_weight *sinks, ds4_mat selected);
+    /* Keeps x [rows, carry] at (bank, position). dst [rows, carry] = what was kept at (bank, position - 1), anything at
+       position 0. ALL rows; storing sees all of the step's rows before loading sees any. */
+    void (*carry_store)(ds4_program *p, ds4_cache *cache, ds4_mat x);
+    void (*carry_load)(ds4_program *p, ds4_mat dst, ds4_cache *cache);
     /* dst [rows, 2 n_used]: int32 experts, then their weights. s_e = sqrt(softplus(x_e)). hash NULL: the n_used experts with
        the highest s_e + bias_e (bias NULL: 0), ties to the lower e. Else row `token` of the I32 table hash. weight_e =
        s_e / max(sum of s over the chosen, 2^-14) scale. */

@@ -171,6 +171,7 @@ class SessionFlags(IntFlag):
     """ds4_session_flags."""
 
     HIDDEN = 1
+    DRAFT = 2
 
 
 class Rounding(IntFlag):

@@ -17,8 +17,14 @@ from ds4.sys.descriptors import GgmlType, HParams, Role, Rounding
 
 Array = npt.NDArray[np.float64]
 
-E4M3 = np.array([m / 8 * 2.0**-6 for m in range(8)] + [(1 + m / 8) * 2.0 ** (e - 7) for e in range(1, 16) for m in range(8)])
+NONE = Rounding(0)
+_SUBNORMAL = [m / 8 * 2.0**-6 for m in range(8)]
+E4M3 = np.array(_SUBNORMAL + [(1 + m / 8) * 2.0 ** (e - 7) for e in range(1, 16) for m in range(8)])
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+HEAD = (Role.OUTPUT_HC_FN, Role.OUTPUT_HC_BASE, Role.OUTPUT_HC_SCALE, Role.OUTPUT_NORM)
+MTP_HEAD = (Role.MTP_HC_FN, Role.MTP_HC_BASE, Role.MTP_HC_SCALE, Role.MTP_NORM)
 
 
 def nearest(x: Array, codes: Array) -> Array:
@@ -58,7 +64,7 @@ def sigmoid(x: Array) -> Array:
 class Reference:
     """The model of a file. Tokens [T] in; residuals, logits and drafts out."""
 
-    def __init__(self, path: Path, rounding: Rounding = Rounding(0)) -> None:
+    def __init__(self, path: Path, rounding: Rounding = NONE) -> None:
         plan = bind.plan(inventory.load(path))
         self.h: HParams = plan.hparams
         assert self.h.dsv4 is not None
@@ -184,7 +190,9 @@ class Reference:
         q = self.rms((qr @ self.w(Role.ATTN_Q_B, layer).T).reshape(count, h.n_head, h.head_dim))
         kv = self.rms(u @ self.w(Role.ATTN_KV, layer).T, self.w(Role.ATTN_KV_NORM, layer))
         q, kv = self.rope(q, positions, ratio > 0), self.stored(self.rope(kv, positions, ratio > 0))
-        rows = self.stored(self.compressed(u, Role.COMPRESS_KV, layer, h.head_dim)) if ratio else np.zeros((0, h.head_dim))
+        rows = np.zeros((0, h.head_dim))
+        if ratio:
+            rows = self.stored(self.compressed(u, Role.COMPRESS_KV, layer, h.head_dim))
         taken = self.chosen(u, qr, layer) if ratio == 4 else None
         out = np.zeros_like(q)
         sinks = self.w(Role.ATTN_SINKS, layer).reshape(-1, 1)
@@ -215,9 +223,10 @@ class Reference:
             ids = np.argsort(-(s + bias), axis=1, kind="stable")[:, : v.n_expert_used]
         weights = np.take_along_axis(s, ids, 1)
         weights = weights / np.maximum(weights.sum(1, keepdims=True), 2.0**-14) * v.expert_scale
-        y = self.gated(
-            u, self.w(Role.SHARED_GATE, layer), self.w(Role.SHARED_UP, layer), v.clamp_shared[layer]
-        ) @ self.w(Role.SHARED_DOWN, layer).T
+        y = (
+            self.gated(u, self.w(Role.SHARED_GATE, layer), self.w(Role.SHARED_UP, layer), v.clamp_shared[layer])
+            @ self.w(Role.SHARED_DOWN, layer).T
+        )
         gate, up, down = (self.w(role, layer) for role in (Role.EXPERTS_GATE, Role.EXPERTS_UP, Role.EXPERTS_DOWN))
         for t in range(len(u)):
             for e, weight in zip(ids[t], weights[t], strict=True):
@@ -249,12 +258,22 @@ class Reference:
             out.append(self.block(out[-1], ids, layer, ratio))
         return out
 
-    def head(self, x: Array) -> Array:
-        fn, base, scale = (self.w(role).squeeze() for role in (Role.OUTPUT_HC_FN, Role.OUTPUT_HC_BASE, Role.OUTPUT_HC_SCALE))
-        pre, _, _ = self.mix(x, fn.reshape(self.v.hc_count, -1), np.atleast_1d(scale), base)
-        u = self.rms(np.einsum("th,thd->td", pre, x), self.w(Role.OUTPUT_NORM))
+    def head(self, x: Array, roles: tuple[Role, ...] = HEAD, layer: int = -1) -> Array:
+        """roles: of the hyper-connection's fn, base and scale, and of the norm."""
+        fn, base, scale, norm = (self.w(role, layer) for role in roles)
+        pre, _, _ = self.mix(x, fn, scale.ravel(), base.ravel())
+        u = self.rms(np.einsum("th,thd->td", pre, x), norm)
         return np.asarray(u @ self.w(Role.OUTPUT).T, np.float64)
 
     def logits(self, tokens: list[int]) -> Array:
         """[T, n_vocab]"""
         return self.head(self.residuals(tokens)[-1])
+
+    def drafts(self, tokens: list[int]) -> Array:
+        """[T - 1, n_vocab]: row p - 1 is what the block that drafts expects after token p, from it and the residual of
+        position p - 1."""
+        layer, ids = self.h.n_layer, np.array(tokens, np.int64)
+        before = self.rms(self.residuals(tokens)[-1][:-1], self.w(Role.MTP_H_NORM, layer))
+        token = self.rms(self.w(Role.TOKEN_EMBD)[ids[1:]], self.w(Role.MTP_E_NORM, layer))
+        x = (token @ self.w(Role.MTP_E_PROJ, layer).T)[:, None, :] + before @ self.w(Role.MTP_H_PROJ, layer).T
+        return self.head(self.block(x, ids[1:], layer, 0), MTP_HEAD, layer)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dsv4_reference import Reference, fp8, hadamard_fp4
 from ds4.core import bind, inventory
 from ds4.errors import EngineError
 from ds4.perf.synth import random_model, shapes
 from ds4.perf.synth.mixes import Mix
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, Rounding, SessionDesc, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
+from dsv4_reference import Reference, fp8, hadamard_fp4
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
@@ -109,8 +109,8 @@ def test_logits_and_residuals_are_the_transcriptions(model: Model) -> None:
 
 @pytest.mark.parametrize("point", [Rounding.KV_FP8, Rounding.INDEX_FP4], ids=lambda point: point.name)
 def test_each_rounding_point_alone_is_the_transcriptions(model: Model, point: Rounding) -> None:
-    """Where a number lies so near the middle of two codes that fp32 and float64 take different ones, what follows differs
-    by a code; such positions are few."""
+    """Where a number lies so near the middle of two codes that fp32 and float64 take different ones, what follows
+    differs by a code; such positions are few."""
     count = 60
     expected = Reference(model.path, point).logits(TOKENS[:count])
     with session(model, rounding=Rounding.CHOSEN | point) as made:

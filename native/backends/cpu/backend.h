@@ -82,6 +82,7 @@ static inline uint8_t *cpu_cache_head(const ds4_cache *c, int32_t bank, int32_t 
 void cpu_cache_put(const cpu_kernels *k, const ds4_cache *c, uint8_t *head, int32_t at, const float *key, const float *value,
                    uint16_t *tmp);
 
+float *cpu_latent_carried(const ds4_cache *cache, int32_t bank, int32_t position); /* carried row */
 void cpu_latent_release(ds4_cache *cache, int32_t bank, int32_t from_position);
 void cpu_latent_copy(ds4_cache *cache, int32_t from_bank, int32_t to_bank, int32_t length);
 size_t cpu_latent_state_bytes(const ds4_cache *cache, int32_t length);
@@ -125,6 +126,8 @@ typedef enum cpu_op {
     OP_COMPRESS,
     OP_INDEX_SELECT,
     OP_LATENT_ATTENTION,
+    OP_CARRY_STORE,
+    OP_CARRY_LOAD,
     OP_ROUTE,
     OP_EXPERTS_UP,
     OP_EXPERTS_DOWN,
@@ -151,6 +154,7 @@ typedef struct cpu_node {
     ds4_stream stream;
     float clamp;
     int32_t top_k;
+    int32_t first;           /* position */
 } cpu_node;
 
 struct ds4_program {
@@ -289,7 +293,8 @@ void cpu_rope_angles(const ds4_rope *rope, int32_t position, float *c, float *s)
 /* hyper.c */
 void cpu_do_hyper(const cpu_worker *w, const cpu_node *node, int32_t row);
 
-/* latent_ops.c */
+/* latent_ops.c: the operations on the latent cache, which the enumeration has next to each other */
+static inline bool cpu_is_latent(cpu_op op) { return op >= OP_LATENT_STORE && op <= OP_CARRY_LOAD; }
 int32_t cpu_cut_latent(cpu_worker *w, const cpu_node *node, int32_t phase);
 void cpu_do_latent(cpu_worker *w, const cpu_node *node, int32_t phase, int32_t item);
 /* Bytes of scratch that a node needs, for each thread, of products, and shared. */

@@ -267,7 +267,7 @@ static void sample_row(cpu_worker *w, const cpu_node *n, int32_t o)
 int32_t cpu_cut(cpu_worker *w, const cpu_node *n, int32_t phase)
 {
     const cpu_step *s = w->step;
-    if (n->op == OP_LATENT_STORE || n->op == OP_COMPRESS || n->op == OP_INDEX_SELECT || n->op == OP_LATENT_ATTENTION)
+    if (cpu_is_latent(n->op))
         return cpu_cut_latent(w, n, phase);
     int32_t rows = n->op == OP_PRODUCT ? cpu_count(s, n->x.rows) : cpu_count(s, rows_of_node(n));
     if (n->op == OP_PRODUCT)
@@ -293,7 +293,9 @@ void cpu_do(cpu_worker *w, const cpu_node *n, int32_t phase, int32_t item)
     case OP_LATENT_STORE:
     case OP_COMPRESS:
     case OP_INDEX_SELECT:
-    case OP_LATENT_ATTENTION: cpu_do_latent(w, n, phase, item); break;
+    case OP_LATENT_ATTENTION:
+    case OP_CARRY_STORE:
+    case OP_CARRY_LOAD: cpu_do_latent(w, n, phase, item); break;
     case OP_EXPERTS_UP:
     case OP_EXPERTS_DOWN: cpu_do_experts(w, n, item); break;
     case OP_PRODUCT: {

@@ -85,6 +85,11 @@ cpu_latent *cpu_latent_layout(const ds4_cache_desc *d)
         l->offset = (size_t)at;
         fits = fits && checked_add(at, l->bytes, &at) && at < SIZE_MAX / 2;
     }
+    if (fits && d->carry > 0) {
+        latent->n_carry = d->rewind < d->n_ctx ? d->rewind + 1 : d->n_ctx;
+        latent->carry = (size_t)at;
+        fits = append((uint64_t)latent->n_carry, sizeof(float) * (uint64_t)d->carry, &at) && to_page(&at) && at < SIZE_MAX / 2;
+    }
     if (!fits || ds4_row_bytes(d->type, d->head_dim) == 0) {
         free(latent);
         return NULL;
@@ -118,6 +123,12 @@ void cpu_latent_get(const cpu_kernels *k, int32_t type, const uint8_t *row, int3
         k->from_f16(x, (const uint16_t *)(const void *)row, n);
     else
         ds4_dequant_row(type, row, n, x);
+}
+
+float *cpu_latent_carried(const ds4_cache *c, int32_t bank, int32_t position)
+{
+    uint8_t *rows = c->base + (size_t)bank * c->latent->bank_bytes + c->latent->carry;
+    return (float *)(void *)rows + (size_t)(position % c->latent->n_carry) * (size_t)c->d.carry;
 }
 
 /* ---- between steps ---- */
@@ -166,11 +177,14 @@ void cpu_latent_copy(ds4_cache *c, int32_t from_bank, int32_t to_bank, int32_t l
             memcpy(to + st->rows, from + st->rows, (size_t)(length / l->ratio) * st->row_bytes);
         }
     }
+    if (c->d.carry)
+        memcpy(cpu_latent_carried(c, to_bank, 0), cpu_latent_carried(c, from_bank, 0),
+               (size_t)c->latent->n_carry * (size_t)c->d.carry * sizeof(float));
 }
 
 /* ---- saved state ----
  * For each layer: raw rows of the positions that later ones can see; then for each stream the rolling state of the
- * positions that an open window needs, fp32, and the compressed rows. */
+ * positions that an open window needs, fp32, and the compressed rows. Last the carried row of the last position. */
 
 static uint64_t layer_state_bytes(const ds4_cache *c, const latent_layer *l, int32_t length)
 {
@@ -189,7 +203,7 @@ size_t cpu_latent_state_bytes(const ds4_cache *c, int32_t length)
     uint64_t bytes = 0;
     for (int32_t i = 0; i < c->d.n_layer; i++)
         bytes += layer_state_bytes(c, &c->latent->layers[i], length);
-    return (size_t)bytes;
+    return (size_t)bytes + (length > 0 ? (size_t)c->d.carry * sizeof(float) : 0);
 }
 
 /* Moves `bytes` between the cache and the state, and steps over them. */
@@ -217,4 +231,6 @@ void cpu_latent_move(const ds4_cache *c, int32_t bank, int32_t length, uint8_t *
             move_bytes(base + st->rows, &state, (size_t)(length / l->ratio) * st->row_bytes, load);
         }
     }
+    if (c->d.carry && length > 0)
+        move_bytes((uint8_t *)cpu_latent_carried(c, bank, length - 1), &state, (size_t)c->d.carry * sizeof(float), load);
 }

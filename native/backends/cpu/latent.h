@@ -30,6 +30,8 @@ typedef struct latent_layer {
 typedef struct cpu_latent {
     size_t raw_bytes;  /* of one raw row */
     size_t bank_bytes;
+    int32_t n_carry;   /* slots of carried rows: position p is in slot p % n_carry */
+    size_t carry;      /* fp32 [n_carry][carry], from the bank's start, after the layers */
     latent_layer layers[];
 } cpu_latent;
 

@@ -42,6 +42,16 @@ static void latent_store(const cpu_worker *w, const cpu_node *n, int32_t r)
     cpu_latent_put(w->be->k, c->d.type, kv, c->d.head_dim, to);
 }
 
+static void carry(const cpu_worker *w, const cpu_node *n, int32_t r)
+{
+    const int32_t position = w->step->positions[r], bank = w->step->banks[r];
+    const size_t bytes = (size_t)n->cache->d.carry * sizeof(float);
+    if (n->op == OP_CARRY_STORE)
+        memcpy(cpu_latent_carried(n->cache, bank, position), cpu_row(n->y, r), bytes);
+    else
+        memcpy(cpu_row(n->dst, r), cpu_latent_carried(n->cache, bank, position > 0 ? position - 1 : 0), bytes);
+}
+
 /* ---- compression ---- */
 
 static float *state_of(const latent_stream *s, uint8_t *layer, int32_t position)
@@ -266,7 +276,8 @@ static void attend(const cpu_worker *w, const cpu_node *n, int32_t r, int32_t he
         s->sum[h] = 1;
     }
     int32_t count = 0;
-    for (int32_t p = cpu_latent_raw_from(&c->d, position); p <= position; p++) {
+    const int32_t from = cpu_latent_raw_from(&c->d, position);
+    for (int32_t p = from > n->first ? from : n->first; p <= position; p++) {
         cpu_latent_get(k, c->d.type, layer + (size_t)(p % l->n_raw) * c->latent->raw_bytes, dim,
                        s->tile + (size_t)count++ * (size_t)dim);
         if (count == KV_TILE || p == position) {
@@ -344,6 +355,8 @@ void cpu_do_latent(cpu_worker *w, const cpu_node *n, int32_t phase, int32_t item
     for (int32_t r = r0; r < r1; r++)
         switch (n->op) {
         case OP_LATENT_STORE: latent_store(w, n, r); break;
+        case OP_CARRY_STORE:
+        case OP_CARRY_LOAD: carry(w, n, r); break;
         case OP_COMPRESS: phase == 0 ? remember(w, n, r) : close_window(w, n, r); break;
         default: choose_rows(w, n, r); break;
         }
@@ -359,6 +372,8 @@ size_t cpu_latent_own_bytes(const ds4_backend *be, const cpu_node *n)
     (void)be;
     switch (n->op) {
     case OP_LATENT_STORE: return dim * sizeof(float);
+    case OP_CARRY_STORE:
+    case OP_CARRY_LOAD: return 0;
     case OP_COMPRESS: return (3 * up16((size_t)layout_of(n)->stream[n->stream].width) + 2 * dim) * sizeof(float);
     case OP_INDEX_SELECT: {
         const size_t scoring = heads * (SCORE_ROWS + (size_t)n->cache->d.index_dim), copy = score_stride(n);

@@ -109,7 +109,7 @@ static void count_needs(const ds4_backend *be, const ds4_program *p, needs s)
             need_attention(be, n, p->max_rows, s);
         } else if (n->op == OP_KV_STORE || n->op == OP_ROPE_STORE) {
             need(s, NEED_OWN_ATTENTION, (size_t)n->cache->v_dim * sizeof(float)); /* one head's conversion */
-        } else if (n->op == OP_LATENT_STORE || n->op == OP_COMPRESS || n->op == OP_INDEX_SELECT || n->op == OP_LATENT_ATTENTION) {
+        } else if (cpu_is_latent(n->op)) {
             need_latent(be, n, p->max_rows, s);
         } else if (n->op == OP_EXPERTS_UP || n->op == OP_EXPERTS_DOWN) {
             need_experts(be, n, p->max_rows, s);

@@ -160,8 +160,9 @@ static void record_index_select(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_mat 
 }
 
 static void record_latent_attention(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_cache *cache, int32_t layer, int32_t n_head,
-                                    float scale, const ds4_weight *sinks, ds4_mat selected)
+                                    int32_t first, float scale, const ds4_weight *sinks, ds4_mat selected)
 {
+    RECORD_EXPECT(p, first >= 0, "latent_attention: the first position is %d", (int)first);
     expect_layer(p, "latent_attention", cache, layer, 0);
     record_expect_mat(p, "latent_attention", "q", q, (int64_t)n_head * cache->d.head_dim);
     record_expect_mat(p, "latent_attention", "dst", dst, (int64_t)n_head * cache->d.head_dim);
@@ -179,6 +180,32 @@ static void record_latent_attention(ds4_program *p, ds4_mat dst, ds4_mat q, ds4_
     n->cache = cache;
     n->attention = (ds4_attention){.layer = layer, .n_head = n_head, .n_head_kv = 1, .head_dim = cache->d.head_dim, .scale = scale};
     n->w[0] = sinks;
+    n->first = first;
+}
+
+static void expect_carry(ds4_program *p, const char *op, const ds4_cache *c, ds4_mat m)
+{
+    expect_layer(p, op, c, 0, 0);
+    RECORD_EXPECT(p, c && c->d.carry > 0, "%s: the cache carries no rows", op);
+    if (!p->error.status)
+        record_expect_mat(p, op, "rows", m, c->d.carry);
+    RECORD_EXPECT(p, m.rows == DS4_ROWS_ALL, "%s: the matrix must have all rows", op);
+}
+
+static void record_carry_store(ds4_program *p, ds4_cache *cache, ds4_mat x)
+{
+    expect_carry(p, "carry_store", cache, x);
+    cpu_node *n = record_push(p, OP_CARRY_STORE);
+    n->y = x;
+    n->cache = cache;
+}
+
+static void record_carry_load(ds4_program *p, ds4_mat dst, ds4_cache *cache)
+{
+    expect_carry(p, "carry_load", cache, dst);
+    cpu_node *n = record_push(p, OP_CARRY_LOAD);
+    n->dst = dst;
+    n->cache = cache;
 }
 
 static void record_route(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *bias, const ds4_weight *hash,
@@ -256,6 +283,8 @@ void cpu_record_dsv4(ds4_ops *ops)
     ops->compress = record_compress;
     ops->index_select = record_index_select;
     ops->latent_attention = record_latent_attention;
+    ops->carry_store = record_carry_store;
+    ops->carry_load = record_carry_load;
     ops->route = record_route;
     ops->experts_up = record_experts_up;
     ops->experts_down = record_experts_down;

@@ -33,10 +33,14 @@ static void index_select(UNUSED ds4_program *p, UNUSED ds4_mat dst, UNUSED ds4_m
 }
 
 static void latent_attention(UNUSED ds4_program *p, UNUSED ds4_mat dst, UNUSED ds4_mat q, UNUSED ds4_cache *cache,
-                             UNUSED int32_t layer, UNUSED int32_t n_head, UNUSED float scale,
-                             UNUSED const ds4_weight *sinks, UNUSED ds4_mat selected)
+                             UNUSED int32_t layer, UNUSED int32_t n_head, UNUSED int32_t first,
+                             UNUSED float scale, UNUSED const ds4_weight *sinks, UNUSED ds4_mat selected)
 {
 }
+
+static void carry_store(UNUSED ds4_program *p, UNUSED ds4_cache *cache, UNUSED ds4_mat x) {}
+
+static void carry_load(UNUSED ds4_program *p, UNUSED ds4_mat dst, UNUSED ds4_cache *cache) {}
 
 static void route(UNUSED ds4_program *p, UNUSED ds4_mat dst, UNUSED ds4_mat x, UNUSED const ds4_weight *bias,
                   UNUSED const ds4_weight *hash, UNUSED const ds4_router *router)
@@ -64,6 +68,8 @@ void null_record_dsv4(ds4_ops *ops)
     ops->compress = compress;
     ops->index_select = index_select;
     ops->latent_attention = latent_attention;
+    ops->carry_store = carry_store;
+    ops->carry_load = carry_load;
     ops->route = route;
     ops->experts_up = experts_up;
     ops->experts_down = experts_down;

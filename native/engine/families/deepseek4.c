@@ -32,6 +32,8 @@ enum {
     EXPERTS, /* [R, K F] the routed experts' gated products */
     GATE,    /* [R, S] the shared expert's */
     UP,      /* [R, S] */
+    PREV,    /* [R, n D] drafting: the streams of the position before */
+    PAIR,    /* [R, 2 D] drafting: a normed embedding and a normed stream side by side */
     PROJ,    /* [R, D] a product before it is added; written only where a backend has no fused form */
     OUT_X,   /* [O, n D] the streams of the output rows */
     OUT_MIX, /* [O, mix] */
@@ -57,9 +59,11 @@ static int32_t width(const forward *f, int32_t which)
     switch (which) {
     case X:
     case HC:
+    case PREV:
     case OUT_X: return v->hc_count * h->d_model;
     case MIX:
     case OUT_MIX: return (2 + v->hc_count) * v->hc_count;
+    case PAIR: return 2 * h->d_model;
     case QR: return v->lora_q;
     case Q:
     case ATT:
@@ -105,9 +109,13 @@ int32_t deepseek4_create(forward *f, ds4_error *err)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the forward");
     f->n_activations = N_ACTIVATIONS;
     for (int32_t i = 0; i < N_ACTIVATIONS && !status; i++)
-        status = forward_buffer(f, of_outputs(i) ? f->max_out : f->max_rows, width(f, i), &f->activations[i], err);
+        if (f->draft || (i != PREV && i != PAIR))
+            status = forward_buffer(f, of_outputs(i) ? f->max_out : f->max_rows, width(f, i), &f->activations[i], err);
     return status;
 }
+
+/* The block that drafts is a layer without a ratio. */
+static int32_t ratio_of(const forward *f, int32_t layer) { return layer < f->h->n_layer ? f->h->dsv4->ratios[layer] : 0; }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------- */
 
@@ -151,7 +159,7 @@ static ds4_rope tail(ds4_rope rope, int32_t head_dim, int32_t inverse)
 static void compress(const forward *f, ds4_program *p, int32_t layer, ds4_stream stream, int32_t kv, ds4_mat u)
 {
     const int32_t dim = stream == DS4_STREAM_INDEX ? f->h->dsv4->index_dim : f->h->head_dim;
-    const int32_t cols = f->h->dsv4->ratios[layer] == 4 ? 2 * dim : dim;
+    const int32_t cols = ratio_of(f, layer) == 4 ? 2 * dim : dim;
     const ds4_mat values = narrow(f, CKV, cols, DS4_ROWS_ALL), gates = narrow(f, CGATE, cols, DS4_ROWS_ALL);
     const ds4_rope rope = tail(f->rope_compress, dim, 0);
 
@@ -176,15 +184,31 @@ static ds4_mat select_rows(const forward *f, ds4_program *p, int32_t layer, ds4_
     return selected;
 }
 
-/* Attention's result for all rows, turned back; before the output projection. */
-static ds4_mat attention(const forward *f, ds4_program *p, int32_t layer, ds4_mat u)
+/* The rotation of a layer's heads. */
+static ds4_rope turn(const forward *f, int32_t layer, int32_t inverse)
+{
+    return tail(ratio_of(f, layer) ? f->rope_compress : f->rope, f->h->head_dim, inverse);
+}
+
+/* The layer's raw rows. */
+static void store(const forward *f, ds4_program *p, int32_t layer, ds4_mat u)
+{
+    const ds4_rope rope = turn(f, layer, 0);
+    const ds4_mat kv = mat(f, KV, DS4_ROWS_ALL);
+
+    f->ops->matmul(p, kv, u, forward_weight(f, DS4_ROLE_ATTN_KV, layer));
+    f->ops->rmsnorm(p, kv, kv, forward_weight(f, DS4_ROLE_ATTN_KV_NORM, layer), f->h->rms_eps);
+    f->ops->rope(p, kv, 1, f->h->head_dim, &rope);
+    f->ops->latent_store(p, f->cache, layer, kv);
+}
+
+/* Attention's result for all rows, turned back; before the output projection. first: the first position with a row. */
+static ds4_mat attention(const forward *f, ds4_program *p, int32_t layer, int32_t first, ds4_mat u)
 {
     const ds4_hparams *h = f->h;
-    const int32_t ratio = h->dsv4->ratios[layer];
-    const ds4_rope base = ratio ? f->rope_compress : f->rope;
-    const ds4_rope rope = tail(base, h->head_dim, 0), back = tail(base, h->head_dim, 1);
-    const ds4_mat qr = mat(f, QR, DS4_ROWS_ALL), q = mat(f, Q, DS4_ROWS_ALL), kv = mat(f, KV, DS4_ROWS_ALL),
-                  att = mat(f, ATT, DS4_ROWS_ALL);
+    const int32_t ratio = ratio_of(f, layer);
+    const ds4_rope rope = turn(f, layer, 0), back = turn(f, layer, 1);
+    const ds4_mat qr = mat(f, QR, DS4_ROWS_ALL), q = mat(f, Q, DS4_ROWS_ALL), att = mat(f, ATT, DS4_ROWS_ALL);
     ds4_mat selected = {0};
 
     f->ops->matmul(p, qr, u, forward_weight(f, DS4_ROLE_ATTN_Q_A, layer));
@@ -192,15 +216,12 @@ static ds4_mat attention(const forward *f, ds4_program *p, int32_t layer, ds4_ma
     f->ops->matmul(p, q, qr, forward_weight(f, DS4_ROLE_ATTN_Q_B, layer));
     f->ops->rms_heads(p, q, q, h->n_head, h->rms_eps);
     f->ops->rope(p, q, h->n_head, h->head_dim, &rope);
-    f->ops->matmul(p, kv, u, forward_weight(f, DS4_ROLE_ATTN_KV, layer));
-    f->ops->rmsnorm(p, kv, kv, forward_weight(f, DS4_ROLE_ATTN_KV_NORM, layer), h->rms_eps);
-    f->ops->rope(p, kv, 1, h->head_dim, &rope);
-    f->ops->latent_store(p, f->cache, layer, kv);
+    store(f, p, layer, u);
     if (ratio)
         compress(f, p, layer, DS4_STREAM_LATENT, DS4_ROLE_COMPRESS_KV, u);
     if (ratio == 4)
         selected = select_rows(f, p, layer, u, qr);
-    f->ops->latent_attention(p, att, q, f->cache, layer, h->n_head, h->attn_scale,
+    f->ops->latent_attention(p, att, q, f->cache, layer, h->n_head, first, h->attn_scale,
                              forward_weight(f, DS4_ROLE_ATTN_SINKS, layer), selected);
     f->ops->rope(p, att, h->n_head, h->head_dim, &back);
     return att;
@@ -240,33 +261,102 @@ static ds4_mat feed_forward(const forward *f, ds4_program *p, int32_t layer, ds4
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-static void head(const forward *f, ds4_program *p, ds4_mat x)
+/* A head: the hyper-connection of these roles, a norm, and a matrix. */
+static void head(const forward *f, ds4_program *p, ds4_mat x, const ds4_weight *fn, const ds4_weight *base,
+                 const ds4_weight *scale, const ds4_weight *norm, const ds4_weight *output)
 {
     const ds4_hc hc = {f->h->dsv4->hc_count, 0, f->h->dsv4->hc_eps};
     const ds4_mat normed = mat(f, HC, DS4_ROWS_OUT), mix = narrow(f, OUT_MIX, hc.n, DS4_ROWS_OUT), u = mat(f, U, DS4_ROWS_OUT),
                   logits = mat(f, LOGITS, DS4_ROWS_OUT);
 
     f->ops->rms_heads(p, normed, x, 1, f->h->rms_eps);
-    f->ops->matmul(p, mix, normed, forward_weight(f, DS4_ROLE_OUTPUT_HC_FN, -1));
-    f->ops->hc_pre(p, u, mix, x, forward_weight(f, DS4_ROLE_OUTPUT_HC_SCALE, -1), forward_weight(f, DS4_ROLE_OUTPUT_HC_BASE, -1),
-                   &hc);
-    ds4_norm_matmul(f->ops, p, u, forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), f->h->rms_eps, 1, &logits,
-                    (const ds4_weight *const[]){f->output}, mat(f, PROJ, DS4_ROWS_OUT));
+    f->ops->matmul(p, mix, normed, fn);
+    f->ops->hc_pre(p, u, mix, x, scale, base, &hc);
+    ds4_norm_matmul(f->ops, p, u, norm, f->h->rms_eps, 1, &logits, (const ds4_weight *const[]){output},
+                    mat(f, PROJ, DS4_ROWS_OUT));
     f->ops->sample(p, logits);
+}
+
+/* Column block `index` of D columns of a matrix of several. */
+static ds4_mat column(const forward *f, ds4_mat m, int32_t index)
+{
+    m.cols = f->h->d_model;
+    m.offset += (size_t)index * (size_t)m.cols * sizeof(float);
+    return m;
+}
+
+/* The input of the block that drafts: for the streams x' of the position before and the row's token,
+ * x_h = E norm(embedding) + H norm(x'_h). Left in X. */
+static void pair_up(const forward *f, ds4_program *p)
+{
+    const int32_t layer = f->h->n_layer;
+    const ds4_weight *e = forward_weight(f, DS4_ROLE_MTP_E_PROJ, layer), *h = forward_weight(f, DS4_ROLE_MTP_H_PROJ, layer),
+                     *both = forward_weight(f, DS4_ROLE_MTP_EH_PROJ, layer),
+                     *embd = forward_weight(f, DS4_ROLE_MTP_TOKEN_EMBD, layer);
+    const ds4_mat x = mat(f, X, DS4_ROWS_ALL), before = mat(f, PREV, DS4_ROWS_ALL), pair = mat(f, PAIR, DS4_ROWS_ALL),
+                  token = mat(f, Y, DS4_ROWS_ALL), left = column(f, pair, 0), right = column(f, pair, 1);
+
+    f->ops->carry_load(p, before, f->cache);
+    f->ops->embed(p, token, embd ? embd : forward_weight(f, DS4_ROLE_TOKEN_EMBD, -1));
+    f->ops->rmsnorm(p, left, token, forward_weight(f, DS4_ROLE_MTP_E_NORM, layer), f->h->rms_eps);
+    if (!both)
+        f->ops->matmul(p, token, left, e);
+    for (int32_t i = 0; i < f->h->dsv4->hc_count; i++) {
+        const ds4_mat stream = column(f, x, i);
+        f->ops->rmsnorm(p, right, column(f, before, i), forward_weight(f, DS4_ROLE_MTP_H_NORM, layer), f->h->rms_eps);
+        f->ops->matmul(p, stream, both ? pair : right, both ? both : h);
+        if (!both)
+            f->ops->add(p, stream, token);
+    }
+}
+
+/* What drafting will need of these rows: their streams, and the block's raw row for each pair of a row's token with the
+ * streams before it. Position 0 has no such pair; its row is never looked at. */
+static void keep_for_drafts(const forward *f, ds4_program *p, ds4_mat x)
+{
+    const streams s = {x, mat(f, MIX, DS4_ROWS_ALL), DS4_ROWS_ALL};
+    const int32_t layer = f->h->n_layer;
+
+    f->ops->carry_store(p, f->cache, x);
+    pair_up(f, p);
+    store(f, p, layer, block_in(f, p, &s, layer, DS4_ROLE_HC_ATTN_FN, DS4_ROLE_ATTN_NORM));
+    f->ops->layer_end(p);
+}
+
+void deepseek4_record_draft(const forward *f, ds4_program *p)
+{
+    const int32_t layer = f->h->n_layer;
+    const ds4_mat out_x = mat(f, OUT_X, DS4_ROWS_OUT);
+    const streams s = {mat(f, X, DS4_ROWS_ALL), mat(f, MIX, DS4_ROWS_ALL), DS4_ROWS_ALL};
+    const ds4_weight *fn = forward_weight(f, DS4_ROLE_MTP_HC_FN, layer), *base = forward_weight(f, DS4_ROLE_MTP_HC_BASE, layer),
+                     *scale = forward_weight(f, DS4_ROLE_MTP_HC_SCALE, layer),
+                     *norm = forward_weight(f, DS4_ROLE_MTP_NORM, layer), *output = forward_weight(f, DS4_ROLE_MTP_OUTPUT, layer);
+
+    pair_up(f, p);
+    block_out(f, p, &s, project(f, p, layer, attention(f, p, layer, 1, block_in(f, p, &s, layer, DS4_ROLE_HC_ATTN_FN,
+                                                                                DS4_ROLE_ATTN_NORM))));
+    block_out(f, p, &s, feed_forward(f, p, layer, block_in(f, p, &s, layer, DS4_ROLE_HC_FFN_FN, DS4_ROLE_FFN_NORM)));
+    f->ops->layer_end(p);
+    f->ops->gather(p, out_x, s.x);
+    head(f, p, out_x, fn ? fn : forward_weight(f, DS4_ROLE_OUTPUT_HC_FN, -1),
+         base ? base : forward_weight(f, DS4_ROLE_OUTPUT_HC_BASE, -1),
+         scale ? scale : forward_weight(f, DS4_ROLE_OUTPUT_HC_SCALE, -1),
+         norm ? norm : forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), output ? output : f->output);
 }
 
 void deepseek4_record(const forward *f, ds4_program *p)
 {
     const ds4_hparams *h = f->h;
     const ds4_mat y = mat(f, Y, DS4_ROWS_ALL), x = mat(f, X, DS4_ROWS_ALL), out_x = mat(f, OUT_X, DS4_ROWS_OUT);
+    const int all = f->hidden || f->draft; /* the last layer's streams are wanted of all rows */
     streams s = {x, mat(f, MIX, DS4_ROWS_ALL), DS4_ROWS_ALL};
 
     f->ops->embed(p, y, forward_weight(f, DS4_ROLE_TOKEN_EMBD, -1));
     f->ops->repeat(p, x, y);
     forward_keep(f, p, 0, x);
     for (int32_t i = 0; i < h->n_layer; i++) {
-        ds4_mat att = attention(f, p, i, block_in(f, p, &s, i, DS4_ROLE_HC_ATTN_FN, DS4_ROLE_ATTN_NORM));
-        if (i == h->n_layer - 1 && !f->hidden) {
+        ds4_mat att = attention(f, p, i, 0, block_in(f, p, &s, i, DS4_ROLE_HC_ATTN_FN, DS4_ROLE_ATTN_NORM));
+        if (i == h->n_layer - 1 && !all) {
             /* Later positions see this layer through its rows in the cache alone: the rest is for output rows only. */
             const streams out = {out_x, mat(f, OUT_MIX, DS4_ROWS_OUT), DS4_ROWS_OUT};
             const ds4_mat out_att = mat(f, OUT_ATT, DS4_ROWS_OUT);
@@ -281,7 +371,10 @@ void deepseek4_record(const forward *f, ds4_program *p)
         forward_keep(f, p, i + 1, x);
         f->ops->layer_end(p);
     }
-    if (f->hidden)
+    if (all)
         f->ops->gather(p, out_x, x);
-    head(f, p, out_x);
+    if (f->draft)
+        keep_for_drafts(f, p, x);
+    head(f, p, out_x, forward_weight(f, DS4_ROLE_OUTPUT_HC_FN, -1), forward_weight(f, DS4_ROLE_OUTPUT_HC_BASE, -1),
+         forward_weight(f, DS4_ROLE_OUTPUT_HC_SCALE, -1), forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), f->output);
 }
