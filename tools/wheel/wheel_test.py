@@ -42,6 +42,10 @@ def test_it_identifies_the_model_inside(programs: Path) -> None:
     assert "llama" in run(programs / "ds4", "--identify")
 
 
+def test_it_brings_the_small_deepseek_model(programs: Path) -> None:
+    assert "deepseek4" in run(programs / "ds4", "-m", "ds4-mini", "--identify")
+
+
 def test_its_engine_loads_from_inside_the_package(programs: Path) -> None:
     code = "import json; from ds4.sys import bridge; print(json.dumps(str(bridge.load().path)))"
     assert json.loads(run(programs / "python", "-c", code)).startswith(str(programs.parent / "lib"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ds4.core.exits import EPILOG
-from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
+from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
 from ds4.core.settings import Kind, Option, Program, boolean, integer, integers, path, text, texts
 
 _PROMPT = "Prompt and answer"
@@ -92,6 +92,7 @@ DIAGNOSTICS = (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
 OPTIONS: tuple[Option[Any], ...] = (
     *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, RAW, INTERACTIVE, QUIET),
     *MODEL_OPTIONS,
+    MTP,
     *SAMPLING_OPTIONS,
     *ENGINE_OPTIONS,
     *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),

@@ -16,7 +16,8 @@ def script(shell: str, programs: Mapping[str, Program]) -> str:
     if shell == "bash":
         return _bash(programs)
     if shell == "zsh":
-        return "#compdef ds4 ds4-server ds4-bench ds4-synth\nautoload -U +X bashcompinit && bashcompinit\n" + _bash(programs)
+        head = "#compdef ds4 ds4-server ds4-bench ds4-synth\nautoload -U +X bashcompinit && bashcompinit\n"
+        return head + _bash(programs)
     if shell == "fish":
         return _fish(programs)
     raise SettingsError(

@@ -16,9 +16,10 @@ from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, NAME
 from ds4.core import bind, catalog, inventory, render
 from ds4.core.components import table
 from ds4.core.exits import Exit
+from ds4.core.families import deepseek4
 from ds4.core.identify import identify, identify_inventory
 from ds4.core.inventory import Inventory
-from ds4.core.options import MODEL_DIR
+from ds4.core.options import MODEL_DIR, MTP
 from ds4.core.settings import Settings
 from ds4.errors import ModelFileError
 
@@ -26,6 +27,9 @@ from ds4.errors import ModelFileError
 def run(settings: Settings, path: Path, text: str | None) -> int:
     """Prints every diagnostic that was asked for. text: what --tokenize is about. Raises ModelFileError."""
     loaded = inventory.load(path)
+    drafting = settings[MTP]
+    if drafting is not None:
+        loaded = deepseek4.attach(loaded, inventory.load(drafting))
     reports: dict[str, tuple[Any, str]] = {}
     if settings[IDENTIFY]:
         identity = identify_inventory(loaded)

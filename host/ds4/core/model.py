@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ds4.core import bind, memory_plan
 from ds4.core.engine import EngineThread
+from ds4.core.families import deepseek4
 from ds4.core.identify import Identity, identify_inventory
 from ds4.core.inventory import Inventory
 from ds4.core.inventory import load as load_inventory
@@ -62,18 +63,22 @@ class Model:
         path: str | os.PathLike[str],
         *,
         threads: int | None = None,
+        drafting: str | os.PathLike[str] | None = None,
         warm: bool = True,
         progress: Callable[[int, int], bool | None] | None = None,
     ) -> Model:
         """Opens a GGUF file (of several shards: the first). Reads metadata, checks the bind plan, then maps the
         weights.
 
-        threads: None is one per physical core that this process may use. warm: reads all weights once, so that the
-        first answer is not slowed by the disk; progress(done, total) follows that in bytes, on the engine thread, and
+        threads: None is one per physical core that this process may use. drafting: a file that holds the model's
+        drafting block (MTP), where the model does not. warm: reads all weights once, so that the first answer is not
+        slowed by the disk; progress(done, total) follows that in bytes, on the engine thread, and
         ends it with Cancelled by returning True. Raises ModelFileError, UnsupportedModelError, TokenizerError,
         TemplateError, EngineError.
         """
         inventory = load_inventory(Path(path))
+        if drafting is not None:
+            inventory = deepseek4.attach(inventory, load_inventory(Path(drafting)))
         plan = bind.plan(inventory)
         tokenizer = Tokenizer.from_metadata(inventory.metadata)
         template = ChatTemplate.from_metadata(inventory.metadata, tokenizer)

@@ -28,6 +28,10 @@ MODEL_DIR: Option[Path | None] = Option(
     "model-dir", path("directory"), None, "Folder whose models can be named.", _MODEL
 )
 
+MTP: Option[Path | None] = Option(
+    "mtp", path(), None, "GGUF file with the drafting block, where that is a file of its own.", _MODEL, hidden=True
+)
+
 THREADS: Option[int | None] = Option(
     "threads", integer(1, 256), None, "Threads that compute.", _ENGINE, ("-t",), shows="one per physical core"
 )

@@ -1,7 +1,8 @@
 """A transformers checkpoint of `deepseek_v4`: its config as keys, its tensors by the slot that each fills.
 
-No tensor is transposed: torch's [out, in] rows are GGUF's [in, out]. What is not one to one: gate_up_proj [E, 2F, D] holds
-each expert's gate rows, then its up rows. Sources: transformers' configuration and modelling files of deepseek_v4.
+No tensor is transposed: torch's [out, in] rows are GGUF's [in, out]. What is not one to one: gate_up_proj [E, 2F, D]
+holds each expert's gate rows, then its up rows. Sources: transformers' configuration and modelling files of
+deepseek_v4.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def _ratios(config: dict[str, Any], layers: int) -> list[int]:
     read = _Reader(config)
     if isinstance(types, list):
         rates = config.get("compress_rates")
-        known = _RATIOS | {name: rate for name, rate in rates.items()} if isinstance(rates, dict) else _RATIOS
+        known = _RATIOS | rates if isinstance(rates, dict) else _RATIOS
         if len(types) != layers or not all(isinstance(name, str) and type(known.get(name)) is int for name in types):
             read.fail("layer_types", f"{layers} of " + ", ".join(_RATIOS), types)
         return [known[name] for name in types]

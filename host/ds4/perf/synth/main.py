@@ -25,8 +25,8 @@ TYPE: Option[str] = Option(
     "type",
     text("MIX"),
     "q8_0",
-    "A type for all matrices (f32, f16, bf16, q8_0, q4_k, ...), or a mix: q2, q4, mxfp4. Small deciding ones stay at 16 "
-    "bits where the mix is no plain type.",
+    "A type for all matrices (f32, f16, bf16, q8_0, q4_k, ...), or a mix: q2, q4, mxfp4. Small deciding ones stay at "
+    "16 bits where the mix is no plain type.",
     _HOW,
     flag_only=True,
 )
@@ -70,7 +70,9 @@ TOKENIZER: Option[Path | None] = Option(
     shows="bytes and unused tokens",
     flag_only=True,
 )
-SEED: Option[int] = Option("seed", integer(0), 0, "The same seed, shape and types give the same bytes.", _HOW, flag_only=True)
+SEED: Option[int] = Option(
+    "seed", integer(0), 0, "The same seed, shape and types give the same bytes.", _HOW, flag_only=True
+)
 FILL: Option[str] = Option(
     "fill",
     choice("values", "blocks"),
@@ -88,7 +90,12 @@ ALIAS: Option[bool] = Option(
     flag_only=True,
 )
 HF: Option[Path | None] = Option(
-    "hf", path("directory"), None, "Folder with config.json, model.safetensors and tokenizer.json.", _WHAT, flag_only=True
+    "hf",
+    path("directory"),
+    None,
+    "Folder with config.json, model.safetensors and tokenizer.json.",
+    _WHAT,
+    flag_only=True,
 )
 
 RANDOM = Program(
@@ -147,7 +154,8 @@ def _run(settings: Settings, write: Callable[[Settings, Path, Mix], Written]) ->
     from ds4.perf.synth import arrays  # noqa: F401
     from ds4.perf.synth.mixes import Mix
 
-    mix = Mix.of(settings[TYPE], settings[TENSOR])
+    changes = settings[TENSOR]
+    mix = Mix.of(settings[TYPE], changes)
     written = write(settings, target, mix)
     sys.stdout.write(_report(written, mix))
     return Exit.OK
@@ -156,9 +164,10 @@ def _run(settings: Settings, write: Callable[[Settings, Path, Mix], Written]) ->
 def _random(settings: Settings, target: Path, mix: Mix) -> Written:
     from ds4.perf.synth import random_model, shapes
 
+    changes = settings[SET]
     return random_model.write(
         target,
-        shapes.shape(settings[SHAPE], settings[LAYERS], settings[SET]),
+        shapes.shape(settings[SHAPE], settings[LAYERS], changes),
         mix,
         seed=settings[SEED],
         fill=settings[FILL],

@@ -118,7 +118,8 @@ class Mix:
                         found=spec.dims[0],
                     )
                 if kind not in spec.accepted:
-                    raise SettingsError("the family does not take this type", subject=f"{spec.name}={known.name.lower()}")
+                    subject = f"{spec.name}={known.name.lower()}"
+                    raise SettingsError("the family does not take this type", subject=subject)
                 return kind
         wanted = self.types[part(spec.role)]
         if wanted in spec.accepted and spec.dims[0] % TENSOR_TYPES[wanted].block == 0:

@@ -1,9 +1,9 @@
 """Random weights for any shape that a family's contract describes.
 
-Each tensor's bytes follow from the seed, its name, its type and its dims alone, on every machine: raw words of Philox,
-and from them arithmetic that is exact. `values` draws bell-shaped numbers and quantises them, so that the same seed in
-another mix is the same model, rounded otherwise. `blocks` draws the bytes of quantised blocks directly, which is as fast
-as the disk: what is computed with them means nothing, but takes the time that the real thing takes.
+Each tensor's bytes follow from the seed, its name, its type and its dims alone: raw words of Philox, and from them
+arithmetic that is exact. `values` draws bell-shaped numbers and quantises them, so that the same seed in another mix is
+the same model, rounded otherwise. `blocks` draws the bytes of quantised blocks directly, which is nearly as fast as the
+disk: what is computed with them means nothing, but takes the time that the real thing takes.
 
 With `alias`, tensors of a kind that differ only in their layer are stored once. The file then reads like one of full
 depth while it takes the space of one layer of each kind.
@@ -57,7 +57,8 @@ class Draws:
         """Mean 0, standard deviation 1, within 3.5: the sum of four uniform 16-bit numbers, which is exact."""
         parts = self.words(count).astype("<u8").view("<u2").reshape(count, 4)
         sums = parts.sum(axis=1, dtype=np.int32) - 2 * 65535
-        return sums.astype(np.float32) * np.float32(1 / math.sqrt(4 * (65536**2 - 1) / 12))
+        out: Floats = sums.astype(np.float32) * np.float32(1 / math.sqrt(4 * (65536**2 - 1) / 12))
+        return out
 
 
 def write(
@@ -125,7 +126,8 @@ def _experts(draws: Draws, tokens: int, used: int, count: int) -> bytes:
     steps = np.array([step for step in range(1, count + 1) if math.gcd(step, count) == 1], np.uint64)
     words = draws.words(tokens)
     first, step = words % count, steps[(words >> np.uint64(32)) % len(steps)]
-    return ((first[:, None] + step[:, None] * np.arange(used, dtype=np.uint64)) % count).astype("<i4").tobytes()
+    chosen = (first[:, None] + step[:, None] * np.arange(used, dtype=np.uint64)) % np.uint64(count)
+    return bytes(chosen.astype("<i4").tobytes())
 
 
 def deviation(spec: SlotSpec) -> float:

@@ -148,12 +148,12 @@ def _shorten(made: Shape, layers: int, *, ratios_given: bool) -> None:
     made["block_count"] = layers
     for key in CLAMPS:
         if isinstance(values := made.get(key), list):
-            made[key] = [*values, *[values[-1]] * layers][:layers]  # type: ignore[list-item]
+            made[key] = [*values, *[values[-1]] * layers][:layers]
     if isinstance(ratios := made.get(RATIOS), list):
         if not ratios_given:
             tail = [4 if index % 2 == 0 else 128 for index in range(len(ratios) - 1, layers)]
             ratios = [*ratios[:-1], *tail][:layers]
-        made[RATIOS] = [*ratios[:layers], 0]  # type: ignore[list-item]
+        made[RATIOS] = [*ratios[:layers], 0]
         made["hash_layer_count"] = min(int(made["hash_layer_count"]), layers)  # type: ignore[arg-type]
 
 

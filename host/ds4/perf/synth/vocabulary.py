@@ -1,7 +1,7 @@
 """The tokenizer keys of a file: of a tokenizer.json, of another GGUF file, or a placeholder that can say any bytes.
 
-tokenizer.json of Hugging Face's `tokenizers`, byte-level BPE: model.vocab (text to id), model.merges (pairs, or lines of
-two), added_tokens. Which row of `ds4.core.pretokenizers` cuts as it does is found by comparing the expressions.
+tokenizer.json of Hugging Face's `tokenizers`, byte-level BPE: model.vocab (text to id), model.merges (pairs, or lines
+of two), added_tokens. Which row of `ds4.core.pretokenizers` cuts as it does is found by comparing the expressions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def from_folder(folder: Path, count: int) -> Keys | None:
     data = read_json(file)
     model = data.get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE" or not isinstance(model.get("vocab"), dict):
-        _fail(file, "model", "BPE with a vocabulary", shown(str(model.get("type") if isinstance(model, dict) else model)))
+        found = model.get("type") if isinstance(model, dict) else model
+        _fail(file, "model", "BPE with a vocabulary", shown(str(found)))
     settings = folder / "tokenizer_config.json"
     config = read_json(settings) if settings.is_file() else {}
     added = data.get("added_tokens") or []
@@ -102,12 +103,12 @@ def _keys(
 def _tokens(file: Path, vocab: dict[str, Any], added: list[dict[str, Any]], count: int) -> tuple[list[str], list[int]]:
     tokens: list[str | None] = [None] * count
     kinds = [int(Kind.UNUSED)] * count
-    entries = [(text, index, Kind.NORMAL) for text, index in vocab.items()]
+    entries: list[tuple[object, object, Kind]] = [(text, index, Kind.NORMAL) for text, index in vocab.items()]
     for entry in added:
         kind = Kind.CONTROL if entry.get("special") is True else Kind.USER_DEFINED
         entries.append((entry.get("content"), entry.get("id"), kind))
     for text, index, kind in entries:
-        if not isinstance(text, str) or type(index) is not int or not 0 <= index < count:
+        if not isinstance(text, str) or not isinstance(index, int) or not 0 <= index < count:
             _fail(file, shown(str(text)), f"a token with an id in 0..{count - 1}", shown(str(index)))
         if tokens[index] not in (None, text):
             _fail(file, f"id {index}", "one token", f"{shown(str(tokens[index]))} and {shown(text)}")
@@ -121,8 +122,8 @@ def _merges(file: Path, merges: object) -> list[str]:
         _fail(file, "model.merges", "a list", type(merges).__name__)
     out = []
     for index, merge in enumerate(merges):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(p, str) and p and " " not in p for p in pair):
+        pair = merge.split(" ") if isinstance(merge, str) else merge if isinstance(merge, list) else []
+        if len(pair) != 2 or not all(isinstance(word, str) and word and " " not in word for word in pair):
             _fail(file, f"model.merges[{index}]", "two tokens", shown(str(merge)))
         out.append(f"{pair[0]} {pair[1]}")
     return out
@@ -137,7 +138,8 @@ def _pre(file: Path, data: dict[str, Any]) -> str:
         row = TABLE[name]
         if _same(row, stages) and row.nfc == nfc and row.whole_words == bool(model.get("ignore_merges")):
             return name
-    _fail(file, "pre_tokenizer", "one that ds4.core.pretokenizers has", shown(json.dumps(data.get("pre_tokenizer")), 400))
+    found = shown(json.dumps(data.get("pre_tokenizer")), 400)
+    _fail(file, "pre_tokenizer", "one that ds4.core.pretokenizers has", found)
 
 
 def _same(row: PreTokenizer, stages: list[tuple[str, str]] | None) -> bool:
