@@ -101,9 +101,10 @@ class Reading:
         )
         if unfinished is not None:
             self.at = unfinished.end()
-        if self.at == len(self.text) and not (unfinished is not None and unfinished[0].endswith(">")):
+        complete = unfinished is not None and unfinished[0].strip(WHITE) == ">"
+        if self.at == len(self.text) and not complete:
             raise End
-        if unfinished is None or not unfinished[0].endswith(">"):
+        if not complete:
             raise Bad(self.at)
         if twice or "name" not in found:
             raise Bad(self.at)
