@@ -115,3 +115,24 @@ class FrameError(Ds4Error):
     """A message of the distributed wire that is malformed, or that cannot be sent as asked."""
 
     code = "frame"
+
+
+class EncoderError(Ds4Error):
+    """A conversation that a model's own layout cannot write. turn: the message at fault, from 0."""
+
+    code = "encoder"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        turn: int | None = None,
+        subject: str | None = None,
+        expected: object = None,
+        found: object = None,
+    ) -> None:
+        self.turn = turn
+        if subject is None and turn is not None:
+            subject = f"messages[{turn}]"
+        super().__init__(message, code=code, subject=subject, expected=expected, found=found)

@@ -1,0 +1,111 @@
+"""The parser of an answer: reasoning up to its end marker, then content, in which a dialect's tool blocks may begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ds4.core.output.events import (
+    Emitter,
+    Event,
+    Finish,
+    Mode,
+    ReasoningEnd,
+    ToolBlock,
+    Void,
+)
+from ds4.core.output.markers import Markers
+from ds4.core.output.tools import Block, Dialect
+
+THINK_END = "</think>"
+_NOTHING = Markers(())
+
+
+class AnswerParser:
+    """One answer. thinking: it begins in reasoning (the prompt opened it). dialect: how tools are called; None: they
+    are not declared, so nothing is taken for a call.
+
+    Linear in the text however it is cut: a piece is looked at once, but for the few characters that may begin a marker.
+    """
+
+    __slots__ = ("_block", "_calls", "_dialect", "_left", "_mode", "_openers", "_out", "_raw", "_think_end")
+
+    def __init__(self, *, thinking: bool, dialect: Dialect | None = None, ends: Sequence[str] = (THINK_END,)) -> None:
+        self._mode: Mode = "reasoning" if thinking else "content"
+        self._think_end = Markers(ends) if tuple(ends) != (THINK_END,) else _THINK_END
+        self._dialect = dialect
+        self._openers = _NOTHING if dialect is None else dialect.openers
+        self._out = Emitter()
+        self._left = ""  # text that waits for what follows it
+        self._block: Block | None = None
+        self._raw: list[str] = []  # the block's text so far, without what is left
+        self._calls = 0  # of complete blocks
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    def push(self, text: str) -> list[Event]:
+        text = self._left + text
+        at = 0
+        while True:
+            if self._mode == "done":
+                at = len(text)
+                break
+            if self._block is not None:
+                at, going = self._in_block(self._block, text, at)
+            else:
+                at, going = self._searching(text, at)
+            if not going:
+                break
+        self._left = text[at:]
+        return self._out.take()
+
+    def _searching(self, text: str, at: int) -> tuple[int, bool]:
+        thinking = self._mode == "reasoning"
+        markers = self._think_end if thinking else self._openers
+        found = markers.find(text, at)
+        end = markers.certain(text, at) if found is None else found.start()
+        (self._out.reasoning if thinking else self._out.content)(text[at:end])
+        if found is None:
+            return end, False
+        if thinking:
+            self._out.add(ReasoningEnd())
+            self._mode = "content"
+        else:
+            assert self._dialect is not None
+            self._block = self._dialect.open(found[0], self._calls)
+            self._raw = [found[0]]
+            self._mode = "block"
+        return found.end(), True
+
+    def _in_block(self, block: Block, text: str, at: int) -> tuple[int, bool]:
+        end, status = block.read(text, at, self._out)
+        self._raw.append(text[at:end])
+        if status == "more":
+            return end, False
+        raw = "".join(self._raw)
+        self._block, self._raw = None, []
+        if status == "fault":
+            self._out.add(Void(raw))
+            self._mode = "content"
+        else:
+            assert self._dialect is not None
+            self._out.add(ToolBlock(raw))
+            self._calls = block.calls
+            self._mode = "done" if self._dialect.last else "content"
+        return end, True
+
+    def finish(self) -> tuple[list[Event], Finish]:
+        left, self._left = self._left, ""
+        if self._block is not None:
+            return [], Finish("unterminated", "".join([*self._raw, left]), self._block.closers(left))
+        if self._mode == "done":
+            return [], Finish("tool_calls")
+        if self._mode == "reasoning":
+            self._out.reasoning(left)
+            return self._out.take(), Finish("reasoning")
+        self._out.content(left)
+        return self._out.take(), Finish("tool_calls" if self._calls else "stop")
+
+
+_THINK_END = Markers((THINK_END,))
