@@ -2,6 +2,7 @@
 #include "oracles/common/oracle.h"
 
 extern const oracle_kind oracle_bind;
+extern const oracle_kind oracle_encoder;
 extern const oracle_kind oracle_frames;
 extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
@@ -17,6 +18,7 @@ extern const oracle_kind oracle_tokenizer;
 
 const oracle_kind *const oracle_kinds[] = {
     &oracle_bind,
+    &oracle_encoder,
     &oracle_frames,
     &oracle_kvc,
     &oracle_gguf,
