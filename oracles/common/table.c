@@ -8,6 +8,7 @@ extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_ops;
+extern const oracle_kind oracle_output;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_quants;
 extern const oracle_kind oracle_sampler;
@@ -24,6 +25,7 @@ const oracle_kind *const oracle_kinds[] = {
     &oracle_gguf,
     &oracle_ledger,
     &oracle_ops,
+    &oracle_output,
     &oracle_payload,
     &oracle_quants,
     &oracle_sampler,
