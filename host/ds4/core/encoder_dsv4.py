@@ -122,13 +122,15 @@ class Conversation:
 class _Writer:
     """Segments as they come: plain stretches that touch become one."""
 
+    __slots__ = ("_out", "_plain")
+
     def __init__(self) -> None:
         self._out: list[Segment] = []
         self._plain: list[str] = []
 
     def special(self, token: str) -> None:
         self._close()
-        self._out.append(Segment(token, True))
+        self._out.append(_SEGMENTS[token])
 
     def plain(self, text: str) -> None:
         if text:
@@ -141,6 +143,19 @@ class _Writer:
             else:
                 self.plain(text)
 
+    def between(self, token: str, stretches: Sequence[str]) -> None:
+        """The stretches, with a token between each two. At least one."""
+        self.plain(stretches[0])
+        self._close()
+        segment, append = _SEGMENTS[token], self._out.append
+        for stretch in stretches[1:-1]:
+            append(segment)
+            if stretch:
+                append(Segment(stretch, False))
+        if len(stretches) > 1:
+            append(segment)
+            self.plain(stretches[-1])
+
     def _close(self) -> None:
         if self._plain:
             self._out.append(Segment("".join(self._plain), False))
@@ -151,6 +166,7 @@ class _Writer:
         return self._out
 
 
+_SEGMENTS = {token: Segment(token, True) for token in SPECIALS}
 _TOKENS = longest_of(SPECIALS)
 
 
@@ -264,7 +280,7 @@ def _write(out: _Writer, item: _Item, thought: bool) -> None:
             out.special(ENDTHINK)
         out.plain(content)
         if turn.replay is not None:
-            _replay(out, turn.replay)
+            out.between(DSML, turn.replay.split(DSML))
         elif turn.calls:
             _calls(out, turn.calls)
         if not turn.open:
@@ -300,32 +316,22 @@ def _tools(out: _Writer, turn: Turn) -> None:
         out.plain(_json(turn.format, "response_format"))
 
 
-def _replay(out: _Writer, text: str) -> None:
-    first, *rest = text.split(DSML)
-    out.plain(first)
-    for stretch in rest:
-        out.special(DSML)
-        out.plain(stretch)
-
-
 def _calls(out: _Writer, calls: Sequence[Call]) -> None:
-    special, plain = out.special, out.plain
-
-    def tag(before: str, name: str) -> None:
-        plain(before)
-        special(DSML)
-        plain(name)
-
-    tag("\n\n<", "tool_calls>")
+    stretches = ["\n\n<", "tool_calls>"]  # DSML stands between each two
     for call in calls:
-        tag("\n<", f'invoke name="{call.name}">\n')
+        stretches[-1] += "\n<"
+        stretches.append(f'invoke name="{call.name}">\n')
         separator = "<"
         for key, is_string, value in parameters(call.arguments):
-            tag(separator, f'parameter name="{key}" string="{"true" if is_string else "false"}">')
-            tag(f"{value}</", "parameter>")
+            stretches[-1] += separator
+            stretches.append(f'parameter name="{key}" string="{"true" if is_string else "false"}">{value}</')
+            stretches.append("parameter>")
             separator = "\n<"
-        tag("\n</", "invoke>")
-    tag("\n</", "tool_calls>")
+        stretches[-1] += "\n</"
+        stretches.append("invoke>")
+    stretches[-1] += "\n</"
+    stretches.append("tool_calls>")
+    out.between(DSML, stretches)
 
 
 def parameters(arguments: str) -> list[tuple[str, bool, str]]:

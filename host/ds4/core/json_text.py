@@ -15,6 +15,7 @@ MOST_DIGITS = 4300
 
 WHITE = " \t\n\r"
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _quoted = json.encoder.encode_basestring
 
 
@@ -48,8 +49,8 @@ def loads(text: str) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """The value as JSON, characters as they are."""
-    return json.dumps(value, ensure_ascii=False)
+    """The value as JSON, characters as they are: `json.dumps(value, ensure_ascii=False)`."""
+    return _encode(value)
 
 
 def _no_constant(name: str) -> Any:

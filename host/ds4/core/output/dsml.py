@@ -169,17 +169,15 @@ class _Block:
 
     def read(self, text: str, at: int, out: Emitter) -> Step:
         while True:
-            if self._head is not None:
-                step = self._in_head(self._head, text, at, out)
-            elif self._value is not None:
+            if self._value is not None:
                 step = self._in_value(self._value, text, at, out)
+            elif self._head is not None:
+                step = self._in_head(self._head, text, at, out)
             else:
                 step = self._between(text, at, out)
-            if step.status != "more" or step.at == at:
+            if step.status != "again":
                 return step
             at = step.at
-
-    # A step that is "more" and moved goes on at once; one that did not move waits for text.
 
     def _between(self, text: str, at: int, out: Emitter) -> Step:
         white = _WHITE.match(text, at)
@@ -198,7 +196,7 @@ class _Block:
                 self._head = _Head("invoke", tag[1:-6])
             else:
                 self._head = _Head("parameter", tag[1:-9])
-            return Step(end, "more")
+            return Step(end, "again")
         if own == "tool_calls":
             return Step(end, "complete" if self.calls > self._first else "fault")
         if own == "invoke":
@@ -209,7 +207,7 @@ class _Block:
             self._show(out, "}")
         self._names.pop()
         self._level = _LEVELS[min(len(self._names), 2)]
-        return Step(end, "more")
+        return Step(end, "again")
 
     def _show(self, out: Emitter, text: str) -> None:
         out.arguments(self.calls - 1, text)
@@ -229,7 +227,7 @@ class _Block:
             self.calls += 1
             self._names.append(set())
             self._level = "call"
-            return Step(step.at, "more")
+            return Step(step.at, "again")
         string = head.attributes.get("string")
         if string not in (None, "true", "false") or name in self._names[-1]:
             return Step(step.at, "fault")
@@ -239,7 +237,7 @@ class _Block:
         writing = _AS_DSML if head.prefix else _AS_XML
         kind: Literal["open", "string", "json"] = "open" if string is None else "string" if string == "true" else "json"
         self._value = _Value(head.prefix, writing, kind)
-        return Step(step.at, "more")
+        return Step(step.at, "again")
 
     def _in_value(self, value: _Value, text: str, at: int, out: Emitter) -> Step:
         if value.kind == "open":
@@ -256,7 +254,7 @@ class _Block:
         stands = value.writing.stands.get(found[0])
         if stands is not None:
             self._show(out, characters(stands))
-            return Step(found.end(), "more")
+            return Step(found.end(), "again")
         self._value = None
         if value.kind == "string":
             self._show(out, '"')
@@ -264,7 +262,7 @@ class _Block:
             self._show(out, "null")
         elif not is_json("".join(value.shown)):
             return Step(found.end(), "fault")
-        return Step(found.end(), "more")
+        return Step(found.end(), "again")
 
     def _json(self, value: _Value, text: str, out: Emitter) -> None:
         """JSON is shown without white space around it."""
@@ -301,7 +299,7 @@ class _Block:
             self._names.append(set())
             self._level = "object"
             self._head = _Head("parameter", found[0][1:-9])
-            return Step(found.end(), "more")
+            return Step(found.end(), "again")
         if nested.begun(text[at : at + 32]):
             return Step(at, "more")
         self._show(out, '"' + characters("".join(value.white)))

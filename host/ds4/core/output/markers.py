@@ -12,7 +12,7 @@ class Markers:
     """A set of markers. Where one begins inside another it must also end it, so the first place where one matches is
     the first to be complete."""
 
-    __slots__ = ("_find", "_first", "_match", "_prefixes", "_reach", "texts")
+    __slots__ = ("_find", "_first", "_match", "_may", "_prefixes", "_reach", "texts")
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = tuple(texts)
@@ -20,9 +20,14 @@ class Markers:
         self._find = (pattern or re.compile(r"(?!)")).search
         self._match = (pattern or re.compile(r"(?!)")).match
         firsts = "".join(sorted({text[0] for text in self.texts}))
-        self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)").finditer
+        first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
+        self._may, self._first = first.search, first.finditer
         self._prefixes = frozenset(text[:n] for text in self.texts for n in range(1, len(text)))
         self._reach = max(map(len, self.texts), default=1) - 1
+
+    def may_begin(self, text: str) -> bool:
+        """Whether a marker may begin somewhere in the text; mostly not, and then it is all certain."""
+        return self._may(text) is not None
 
     def find(self, text: str, at: int) -> re.Match[str] | None:
         """The first marker in text[at:]."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ds4.core.output.events import (
+    ContentDelta,
     Emitter,
     Event,
     Finish,
     Mode,
+    ReasoningDelta,
     ReasoningEnd,
     ToolBlock,
     Void,
@@ -45,6 +47,10 @@ class AnswerParser:
         return self._mode
 
     def push(self, text: str) -> list[Event]:
+        if not self._left and self._block is None and self._mode != "done":  # most pieces are plain
+            thinking = self._mode == "reasoning"
+            if not (self._think_end if thinking else self._openers).may_begin(text):
+                return [ReasoningDelta(text) if thinking else ContentDelta(text)] if text else []
         text = self._left + text
         at = 0
         while True:

@@ -17,12 +17,12 @@ from ds4.core.json_text import loads
 from ds4.core.output.events import ArgumentsDelta, CallStart, Emitter, Event, ToolBlock, Void
 from ds4.core.output.markers import Markers
 
-Status = Literal["more", "complete", "fault"]
+Status = Literal["more", "again", "complete", "fault"]
 
 
 class Step(NamedTuple):
     """at: up to where the text is used. more: what is left waits for the next piece. complete: the block ended here.
-    fault: the block is malformed and ended here; what follows is content again.
+    fault: the block is malformed and ended here; what follows is content again. again: for a block's own use; go on at once.
     """
 
     at: int
