@@ -153,8 +153,7 @@ int conversation_read(const uint8_t *input, size_t length, conversation *c) {
     *c = (conversation){0};
     if (!read_first(&r, c)) return ORACLE_BAD_TAPE;
     count_lines(r, &turns, &calls, &tools);
-    /* The shortest lines have 14 ("turn %- none -"), 13 and 6 bytes and a newline each. */
-    if (length > SIZE_MAX / sizeof *c->turns) return ORACLE_NO_MEMORY;
+    if (length > SIZE_MAX / sizeof *c->turns) return ORACLE_NO_MEMORY; /* a line is longer than a byte */
     c->turns = malloc((turns + 1) * sizeof *c->turns);
     c->calls = malloc((calls + 1) * sizeof *c->calls);
     c->tools = malloc((tools + 1) * sizeof *c->tools);

@@ -88,9 +88,7 @@ typedef struct answer {
     bool failed; /* no memory */
 } answer;
 
-/* The openers and, with two line feeds in front, again, by spelling; NULL-terminated. */
-extern const char *const openers[];
-
+/* output.c */
 void enter_content(answer *a);
 
 /* block.c */

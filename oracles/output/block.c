@@ -286,20 +286,18 @@ static void begin_object(answer *a, spelling spelling) {
     begin_head(a, false, spelling);
 }
 
-/* All that came since `start` is looked at again with each byte of a tag, so white space in front is not part of that. */
+/* What came since `start` is white space, and behind that perhaps the beginning of a parameter's tag, which has none. */
 static void step_undecided(answer *a) {
     block *b = &a->block;
-    const uint8_t c = a->text[a->at];
-    const bool in_tag = a->at > b->start && !is_space(a->text[a->at - 1]);
-    if (!in_tag && is_space(c)) {
+    size_t tag = a->at;
+    while (tag > b->start && !is_space(a->text[tag - 1])) tag--;
+    if (tag == a->at && is_space(a->text[a->at])) {
         a->at++;
         return;
     }
-    size_t tag = a->at;
-    while (tag > b->start && !is_space(a->text[tag - 1])) tag--;
     const bytes begun = stretch(a, tag, a->at + 1);
-    for (spelling s = b->spelling == BARE ? BARE : FULL; s <= (b->spelling == BARE ? BARE : HALF); s++) {
-        if (!is_prefix(begun, open_tags[OBJECT][s])) continue;
+    for (spelling s = FULL; s < SPELLINGS; s++) {
+        if ((s == BARE) != (b->spelling == BARE) || !is_prefix(begun, open_tags[OBJECT][s])) continue;
         a->at++;
         if (open_tags[OBJECT][s][begun.length] == 0) begin_object(a, s);
         return;

@@ -19,17 +19,15 @@ static void begin_delta(events *e, const char *kind, uint64_t index) {
     e->index = index;
 }
 
-void event_delta(events *e, const char *kind, bytes text) {
+static void add_delta(events *e, const char *kind, uint64_t index, bytes text) {
     if (text.length == 0) return;
-    begin_delta(e, kind, 0);
+    begin_delta(e, kind, index);
     buffer_put(&e->delta, text);
 }
 
-void event_raw(events *e, uint64_t index, bytes text) {
-    if (text.length == 0) return;
-    begin_delta(e, "arguments", index);
-    buffer_put(&e->delta, text);
-}
+void event_delta(events *e, const char *kind, bytes text) { add_delta(e, kind, 0, text); }
+
+void event_raw(events *e, uint64_t index, bytes text) { add_delta(e, "arguments", index, text); }
 
 void event_quoted(events *e, uint64_t index, bytes text) {
     if (text.length == 0) return;
