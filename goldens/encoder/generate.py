@@ -3,9 +3,9 @@
     PYTHONPATH=host python goldens/encoder/generate.py encoding_dsv4.py
 
 encoding_dsv4.py: the release's reference, as sglang 0.5.13 ships it (sglang/srt/entrypoints/openai/encoding_dsv4.py).
-It gives text; which of its special tokens the layout wrote is found by asking it twice: once with "<" and "｜" of everything
-that the conversation brings replaced by other characters, so that the tokens that are then there are the layout's.
-Texts that our two escapes touch are left out: there the published encoder says nothing.
+It gives text; which of its special tokens the layout wrote is found by asking it twice: once with "<" and "｜" of
+everything that the conversation brings replaced by other characters, so that the tokens that are then there are the
+layout's. Texts that our two escapes touch are left out: there the published encoder says nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,23 @@ from typing import Any
 from ds4.sys.tape import escape, line
 
 HERE = pathlib.Path(__file__).parent
-SPECIALS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜latest_reminder｜>")
+SPECIALS = (
+    "<｜begin▁of▁sentence｜>",
+    "<｜end▁of▁sentence｜>",
+    "<｜User｜>",
+    "<｜Assistant｜>",
+    "<｜latest_reminder｜>",
+)
 TOKEN = re.compile("|".join((*SPECIALS, "<think>", "</think>", "｜DSML｜")))
 DISGUISE = str.maketrans({"<": "\ue001", "｜": "\ue002"})
 
 WORDS = (
-    *("Hello", "What is 2 + 2?", "", " ", "\n", "\n\n", "é", "中文", "👍🏽", '"quoted"', "back\\slash", "a\tb", "</b>", "&lt;"),
-    *("<think>", "</think>", "<｜User｜>", "<｜Assistant｜>", "｜DSML｜", "<｜DSML｜tool_calls>", "<｜end▁of▁sentence｜>", "<｜"),
-    *("<tool_result>", "</tool_result", "\x00", "\x7f", "\u2028", "{}", "{content}", "{0}", "%s", "｜>", "User｜>", "None"),
+    *("Hello", "What is 2 + 2?", "", " ", "\n", "\n\n", "é", "中文", "👍🏽", '"quoted"', "back\\slash", "a\tb"),
+    *("</b>", "&lt;"),
+    *("<think>", "</think>", "<｜User｜>", "<｜Assistant｜>", "｜DSML｜", "<｜DSML｜tool_calls>"),
+    *("<｜end▁of▁sentence｜>", "<｜"),
+    *("<tool_result>", "</tool_result", "\x00", "\x7f", "\u2028", "{}", "{content}", "{0}", "%s", "｜>"),
+    *("User｜>", "None"),
 )  # fmt: skip
 NUMBERS = (0, 1, -1, 12345678901234567890123, 0.5, 1.0, 1e16, 1e22, 1e-5, 1e-7, 0.1, 2.0**-44, 5e-324, 1.5e300, -0.0)
 IDS = ("call_0", "call_1", "call_2", "", "call_9")
@@ -55,7 +64,9 @@ def value(rng: random.Random, depth: int = 0) -> Any:
 
 def arguments(rng: random.Random) -> str:
     if rng.random() < 0.15:
-        return rng.choice(("", "not json", "{", '{"a":1', '{"a":\n"b"}', "{'a': 1}", '{"a": NaN}', '{"a":1,"a":2,"b":-0}'))
+        return rng.choice(
+            ("", "not json", "{", '{"a":1', '{"a":\n"b"}', "{'a': 1}", '{"a": NaN}', '{"a":1,"a":2,"b":-0}')
+        )
     members = {rng.choice(("x", "y", "path", "é", "a b", "")): value(rng) for _ in range(rng.randrange(4))}
     return json.dumps(members, ensure_ascii=False, separators=rng.choice(((",", ":"), (", ", ": "))))
 
@@ -126,7 +137,9 @@ def tape(messages: list[dict[str, Any]], thinking: bool, most: bool, drop: bool)
     rows = [line("encode", int(thinking), int(most), int(drop))]
     for m in messages:
         content = m["content"]
-        rows.append(line("turn", m["role"].encode(), *(("none", "-") if content is None else ("text", content.encode()))))
+        rows.append(
+            line("turn", m["role"].encode(), *(("none", "-") if content is None else ("text", content.encode())))
+        )
         if m.get("tool_call_id"):
             rows.append(line("id", m["tool_call_id"].encode()))
         if m.get("reasoning_content"):
@@ -158,15 +171,40 @@ def conversations() -> list[tuple[list[dict[str, Any]], bool, bool, bool]]:
     tool = {"role": "tool", "content": "4", "tool_call_id": "call_0"}
     tools = [{"type": "function", "function": {"name": "f", "description": "A tool."}}]
     shapes: list[list[dict[str, Any]]] = [
-        [], [user], [system], [system, user], [user, answer], [user, answer, user], [system, user, answer, user, answer],
-        [answer], [answer, answer], [user, user], [user, tool], [tool, user, tool], [developer], [developer, user],
-        [developer, user, answer, developer], [developer, answer, user], [user, developer, answer], [system, system, user],
-        [user, system, user], [reminder, user], [user, reminder], [user, reminder, answer], [reminder], [answer, reminder, user],
-        [user, answer, tool], [user, answer, tool, tool, user, answer, user], [system, {**answer, "content": None}],
-        [{**system, "tools": tools}, user, answer, user, answer], [{**system, "content": None, "tools": tools}, user],
-        [user, answer, {**developer, "tools": tools}], [{**system, "response_format": {"type": "json_object"}}, user],
-        [{**system, "tools": tools, "response_format": {"a": [1]}}, user], [user, {**answer, "wo_eos": True}],
-    ]  # fmt: skip
+        [],
+        [user],
+        [system],
+        [system, user],
+        [user, answer],
+        [user, answer, user],
+        [system, user, answer, user, answer],
+        [answer],
+        [answer, answer],
+        [user, user],
+        [user, tool],
+        [tool, user, tool],
+        [developer],
+        [developer, user],
+        [developer, user, answer, developer],
+        [developer, answer, user],
+        [user, developer, answer],
+        [system, system, user],
+        [user, system, user],
+        [reminder, user],
+        [user, reminder],
+        [user, reminder, answer],
+        [reminder],
+        [answer, reminder, user],
+        [user, answer, tool],
+        [user, answer, tool, tool, user, answer, user],
+        [system, {**answer, "content": None}],
+        [{**system, "tools": tools}, user, answer, user, answer],
+        [{**system, "content": None, "tools": tools}, user],
+        [user, answer, {**developer, "tools": tools}],
+        [{**system, "response_format": {"type": "json_object"}}, user],
+        [{**system, "tools": tools, "response_format": {"a": [1]}}, user],
+        [user, {**answer, "wo_eos": True}],
+    ]
     out = [(shape, t, m, d) for shape in shapes for t, m, d in ((1, 0, 1), (1, 1, 0), (0, 1, 1), (1, 1, 1))]
     while len(out) < 500:
         messages = [message(rng, rng.choice(ROLES)) for _ in range(rng.randrange(1, 8))]

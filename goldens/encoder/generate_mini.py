@@ -2,8 +2,8 @@
 
     PYTHONPATH=host python goldens/encoder/generate_mini.py samples.json
 
-samples.json: of the dsv4-mini fixture, whose texts were rendered by its own generator. Each turn of a dialogue is a case: the
-conversation is read out of what came before it.
+samples.json: of the dsv4-mini fixture, whose texts were rendered by its own generator. Each turn of a dialogue is a
+case: the conversation is read out of what came before it.
 """
 
 from __future__ import annotations

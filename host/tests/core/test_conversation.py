@@ -48,7 +48,9 @@ def test_a_result_says_which_of_its_parts_could_not_be_given() -> None:
 def test_an_answer_brings_its_reasoning_and_calls_and_may_go_on() -> None:
     call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": {"a": "é"}}}
     message = {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [call], "prefix": True}
-    assert turns(message) == (Turn("assistant", None, reasoning="hm", calls=(Call("x", "f", '{"a": "é"}'),), open=True),)
+    assert turns(message) == (
+        Turn("assistant", None, reasoning="hm", calls=(Call("x", "f", '{"a": "é"}'),), open=True),
+    )
 
 
 def test_calls_of_the_memory_are_written_as_they_were_sampled() -> None:

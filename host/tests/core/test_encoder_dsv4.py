@@ -14,7 +14,7 @@ from ds4.errors import EncoderError
 from hypothesis import given
 from hypothesis import strategies as st
 
-WORDS = [*"ab\n\"\\<>&é😀", *SPECIALS, "</tool_result>", "</｜DSML｜parameter>", "&lt;"]
+WORDS = [*'ab\n"\\<>&é😀', *SPECIALS, "</tool_result>", "</｜DSML｜parameter>", "&lt;"]
 TEXT = st.lists(st.sampled_from(WORDS), max_size=6).map("".join)
 PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="&"), max_size=8)
 JSON = st.recursive(
@@ -29,7 +29,11 @@ def written(*turns: Turn, **switches: bool) -> str:
     return "".join([text for text, _ in encode(Conversation(turns, **switches))])
 
 
-@given(st.lists(st.builds(Turn, st.sampled_from(["user", "assistant", "system", "tool"]), TEXT, reasoning=TEXT), max_size=5))
+@given(
+    st.lists(
+        st.builds(Turn, st.sampled_from(["user", "assistant", "system", "tool"]), TEXT, reasoning=TEXT), max_size=5
+    )
+)
 def test_nobody_can_type_a_special_token(turns: list[Turn]) -> None:
     segments = encode(Conversation(tuple(turns)))
     layout = encode(Conversation(tuple([Turn(turn.role, "-", reasoning="-") for turn in turns])))
@@ -44,7 +48,13 @@ def test_plain_stretches_do_not_touch_and_none_is_empty(turns: list[Turn]) -> No
     assert all(a.special or b.special for a, b in zip(segments, segments[1:], strict=False))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["f", "get_weather", "é"]), st.dictionaries(KEYS, JSON, max_size=3)), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["f", "get_weather", "é"]), st.dictionaries(KEYS, JSON, max_size=3)),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_calls_that_are_written_are_read_back(made: list[tuple[str, dict[str, Any]]]) -> None:
     turn = Turn("assistant", "Ok", calls=tuple([Call("", name, json.dumps(arguments)) for name, arguments in made]))
     answer = written(turn, thinking=False).removeprefix(SPECIALS[0]).removesuffix(SPECIALS[1])

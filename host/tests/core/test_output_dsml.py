@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 
@@ -24,14 +25,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 BLOCK = (
-    '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="x" string="true">a\n&lt;b</｜DSML｜parameter>\n'
+    '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="x" string="true">a\n&lt;b</｜DSML｜parameter>\n'
     '<｜DSML｜parameter name="n" string="false"> [1, 2] </｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
 )
 FRAGMENTS = [
-    *("</think>", "<", "</", "\n\n", "｜DSML｜", "tool_calls>", "<tool_calls>", "<｜DSML｜tool_calls>", "<DSML｜tool_calls>"),
-    *('<invoke name="f">', "</invoke>", '<｜DSML｜invoke name="f">', "</｜DSML｜invoke>", "</｜DSML｜tool_calls>", "</tool_calls>"),
-    *('<｜DSML｜parameter name="x">', '<parameter name="y">', "</｜DSML｜parameter>", "</parameter>", ' string="false"', " ", "1"),
-    *('<｜DSML｜parameter name="z" string="false">', "&lt;/｜DSML｜parameter>", "&lt;", "é", '"', "\\", "[", "]", BLOCK),
+    *("</think>", "<", "</", "\n\n", "｜DSML｜", "tool_calls>", "<tool_calls>", "<｜DSML｜tool_calls>"),
+    *("<DSML｜tool_calls>",),
+    *('<invoke name="f">', "</invoke>", '<｜DSML｜invoke name="f">', "</｜DSML｜invoke>"),
+    *("</｜DSML｜tool_calls>", "</tool_calls>"),
+    *('<｜DSML｜parameter name="x">', '<parameter name="y">', "</｜DSML｜parameter>", "</parameter>"),
+    *(' string="false"', " ", "1"),
+    *('<｜DSML｜parameter name="z" string="false">', "&lt;/｜DSML｜parameter>", "&lt;", "é", '"', "\\", "["),
+    *("]", BLOCK),
 ]
 TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
 
@@ -50,10 +56,10 @@ def accounted(events: list[Event], finish: Finish) -> str:
 
 
 @given(TEXTS, st.booleans(), st.randoms(use_true_random=False))
-def test_where_a_text_is_cut_changes_nothing(text: str, thinking: bool, rng: object) -> None:
+def test_where_a_text_is_cut_changes_nothing(text: str, thinking: bool, rng: random.Random) -> None:
     whole = said([text], thinking)
     assert said(list(text), thinking) == whole
-    places = sorted(getattr(rng, "randrange")(len(text) + 1) for _ in range(3))
+    places = sorted(rng.randrange(len(text) + 1) for _ in range(3))
     assert said([text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)], thinking) == whole
 
 

@@ -27,7 +27,13 @@ TURNS = st.one_of(
     st.builds(Turn, st.sampled_from(["user", "latest_reminder", "nobody"]), CONTENT),
     st.builds(Turn, st.just("tool"), CONTENT, id=TEXT),
     st.builds(Turn, st.just("assistant"), CONTENT, reasoning=TEXT, calls=CALLS, replay=CONTENT, open=st.booleans()),
-    st.builds(Turn, st.sampled_from(["system", "developer"]), CONTENT, tools=st.lists(JSON, max_size=2).map(tuple), format=JSON),
+    st.builds(
+        Turn,
+        st.sampled_from(["system", "developer"]),
+        CONTENT,
+        tools=st.lists(JSON, max_size=2).map(tuple),
+        format=JSON,
+    ),
 )
 INPUTS = st.builds(Conversation, st.lists(TURNS, max_size=4).map(tuple), st.booleans(), st.booleans(), st.booleans())
 
@@ -56,12 +62,30 @@ HEAD = "encode 1 0 1\n"
 
 @pytest.mark.parametrize(
     "tape",
-    ["", "encode 1 0\n", "encode 1 0 2\n", "encode 1 0 1", "turn user text a\n", HEAD + HEAD, HEAD + "\n", HEAD + "id a\n"]
-    + [HEAD + f"turn {turn}\n" for turn in ("user text", "user none a", "user other -", "user text %FF", "user text a b")]
+    [
+        "",
+        "encode 1 0\n",
+        "encode 1 0 2\n",
+        "encode 1 0 1",
+        "turn user text a\n",
+        HEAD + HEAD,
+        HEAD + "\n",
+        HEAD + "id a\n",
+    ]
+    + [
+        HEAD + f"turn {turn}\n"
+        for turn in ("user text", "user none a", "user other -", "user text %FF", "user text a b")
+    ]
     + [HEAD + f"turn user text a\n{line}\n" for line in ("id a", "reasoning a", "open", "tool 1", "format 1")]
     + [HEAD + f"turn tool text a\n{line}\n" for line in ("id", "id a b", "id a\nid b", "open")]
-    + [HEAD + f"turn assistant text a\n{line}\n" for line in ("open\nreplay a", "call a b", "open x", "replay a\ncall a b c")]
-    + [HEAD + f"turn system text a\n{line}\n" for line in ("tool x", "format 1\ntool 1", "format 1\nformat 1", "tool 1%202")],
+    + [
+        HEAD + f"turn assistant text a\n{line}\n"
+        for line in ("open\nreplay a", "call a b", "open x", "replay a\ncall a b c")
+    ]
+    + [
+        HEAD + f"turn system text a\n{line}\n"
+        for line in ("tool x", "format 1\ntool 1", "format 1\nformat 1", "tool 1%202")
+    ],
 )
 def test_a_tape_that_is_none_is_refused(tape: str) -> None:
     with pytest.raises(TapeError):

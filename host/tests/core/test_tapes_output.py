@@ -19,7 +19,9 @@ def answered_by_the_replacement() -> Iterator[None]:
 
 
 PIECES = st.lists(
-    st.sampled_from(["</think>", "a", "<", "/think>", "\n\n", "<tool_calls>", '<invoke name="f">', "</invoke>", "</tool_calls>"])
+    st.sampled_from(
+        ["</think>", "a", "<", "/think>", "\n\n", "<tool_calls>", '<invoke name="f">', "</invoke>", "</tool_calls>"]
+    )
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
     max_size=8,
 )
@@ -35,8 +37,22 @@ def test_what_is_written_is_read_back(given_input: tapes.OutputInput) -> None:
 
 @pytest.mark.parametrize(
     "tape",
-    ["", "push a\n", "output 1\n", "output 1 2\n", "output 1 1 1\n", "output 0 0", "output 0 0\npush\n", "output 0 0\n\n"]
-    + ["output 0 0\nfinish\npush a\n", "output 0 0\nfinish\nfinish\n", "output 0 0\npush a b\n", "output 0 0\nfinish x\n"]
+    [
+        "",
+        "push a\n",
+        "output 1\n",
+        "output 1 2\n",
+        "output 1 1 1\n",
+        "output 0 0",
+        "output 0 0\npush\n",
+        "output 0 0\n\n",
+    ]
+    + [
+        "output 0 0\nfinish\npush a\n",
+        "output 0 0\nfinish\nfinish\n",
+        "output 0 0\npush a b\n",
+        "output 0 0\nfinish x\n",
+    ]
     + ["output 0 0\npush %FF\n", "output 0 0\npush %ED%A0%80\n", "output 0 0\nshow a\n", "output 0 0\npush %2\n"],
 )
 def test_a_tape_that_is_none_is_refused(tape: str) -> None:
@@ -44,7 +60,9 @@ def test_a_tape_that_is_none_is_refused(tape: str) -> None:
         tapes.read_input(tape.encode())
 
 
-@pytest.mark.parametrize("tape", ["content a\n", "now here\n", "finish stop\nnow done\n", "call x f\n", "finish\n", "end\n"])
+@pytest.mark.parametrize(
+    "tape", ["content a\n", "now here\n", "finish stop\nnow done\n", "call x f\n", "finish\n", "end\n"]
+)
 def test_an_output_that_is_none_is_refused(tape: str) -> None:
     with pytest.raises(TapeError):
         tapes.read_output(tape.encode())

@@ -22,7 +22,7 @@ Status = Literal["more", "again", "complete", "fault"]
 
 class Step(NamedTuple):
     """at: up to where the text is used. more: what is left waits for the next piece. complete: the block ended here.
-    fault: the block is malformed and ended here; what follows is content again. again: for a block's own use; go on at once.
+    fault: the block is malformed and ended here; what follows is content again. again: for a block's own use.
     """
 
     at: int
