@@ -2,11 +2,13 @@
 #include "oracles/common/oracle.h"
 
 extern const oracle_kind oracle_bind;
+extern const oracle_kind oracle_encoder;
 extern const oracle_kind oracle_frames;
 extern const oracle_kind oracle_kvc;
 extern const oracle_kind oracle_gguf;
 extern const oracle_kind oracle_ledger;
 extern const oracle_kind oracle_ops;
+extern const oracle_kind oracle_output;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_quants;
 extern const oracle_kind oracle_sampler;
@@ -17,11 +19,13 @@ extern const oracle_kind oracle_tokenizer;
 
 const oracle_kind *const oracle_kinds[] = {
     &oracle_bind,
+    &oracle_encoder,
     &oracle_frames,
     &oracle_kvc,
     &oracle_gguf,
     &oracle_ledger,
     &oracle_ops,
+    &oracle_output,
     &oracle_payload,
     &oracle_quants,
     &oracle_sampler,
