@@ -9,7 +9,7 @@ enum { MOST_LOGITS = 1 << 20, MOST_TOP = 64 };
 
 /* Part of what is compared by which another rounding may decide otherwise: sums of weights, which are doubles, and the
  * least logit that min_p keeps, which is compared with the logits in fp32. */
-static const double margin = 0x1p-32, logit_margin = 0x1p-22;
+static const double margin = 0x1p-22;
 
 typedef struct bias {
     int64_t id;
@@ -216,10 +216,11 @@ static int adjust(const request *r) {
 
 /* ---- the ranking and its first parts ---- */
 
+/* off: what the engine's own weight may differ by. */
 typedef struct ranked {
     float l;
     uint32_t id;
-    double weight;
+    double weight, off;
 } ranked;
 
 static int compare_ranked(const void *a, const void *b) {
@@ -231,11 +232,13 @@ static int compare_ranked(const void *a, const void *b) {
 static size_t rank(const float *l, size_t n, float temperature, ranked *list) {
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
-        if (l[i] > -INFINITY) list[m++] = (ranked){l[i], (uint32_t)i, 0.0};
+        if (l[i] > -INFINITY) list[m++] = (ranked){l[i], (uint32_t)i, 0.0, 0.0};
     qsort(list, m, sizeof *list, compare_ranked);
     for (size_t i = 0; i < m; i++) {
         const double under = list[0].l == INFINITY ? (list[i].l == INFINITY ? 0.0 : -INFINITY) : (double)list[i].l - list[0].l;
-        list[i].weight = exp(under / (double)temperature);
+        const double power = under / (double)temperature;
+        list[i].weight = exp(power);
+        list[i].off = list[i].weight > 0.0 ? list[i].weight * (1.0 - power) * margin : 0.0;
     }
     return m;
 }
@@ -246,15 +249,21 @@ static bool exact(const ranked *list, size_t n, double part) {
     return list[n - 1].weight == 1.0 && n < 1 << 20 && (double)(float)part == part && (double)(float)product == product;
 }
 
-/* The first parts that top_p may keep: `least` or more of them; all from `least` to `most` - 1 have the same weight but for a
- * margin. */
+/* What all their weights together may be off. */
+static double off_together(const ranked *list, size_t n) {
+    double off = 0.0;
+    for (size_t i = 0; i < n; i++) off += list[i].off;
+    return off;
+}
+
+/* The first parts that top_p may keep: `least` or more of them, at most `most`. */
 static void top_p_range(const ranked *list, size_t n, float top_p, size_t *least, size_t *most) {
     double total = 0.0, sum = 0.0;
     *least = *most = n;
     if (top_p >= 1.0f) return;
     for (size_t i = 0; i < n; i++) total += list[i].weight;
     const double wanted = (double)top_p * total;
-    const double slack = exact(list, n, top_p) ? 0.0 : margin * total;
+    const double slack = exact(list, n, top_p) ? 0.0 : off_together(list, n);
     for (size_t i = 0; i < n; i++) {
         sum += list[i].weight;
         if (sum >= wanted - slack && *least == n) *least = i + 1;
@@ -265,13 +274,10 @@ static void top_p_range(const ranked *list, size_t n, float top_p, size_t *least
     }
 }
 
-/* How many of the first n weigh at least min_p: that is, lie at most `-temperature ln min_p` below the highest. A slack
- * above 0 leaves out what may be in, below 0 takes in what may be out. */
-static size_t at_least(const ranked *list, size_t n, const request *r, double slack) {
-    const double highest = list[0].l, reach = (double)r->temperature * log((double)r->min_p);
-    const double least = isinf(highest) ? highest : highest + reach + slack * fmax(fabs(highest), fabs(reach));
+/* How many of the first n weigh at least min_p: surely, or with all that they may be off. */
+static size_t at_least(const ranked *list, size_t n, double min_p, bool surely) {
     size_t kept = 1;
-    while (kept < n && (double)list[kept].l >= least) kept++;
+    while (kept < n && list[kept].weight + (surely ? -list[kept].off : list[kept].off) >= min_p) kept++;
     return kept;
 }
 
@@ -282,16 +288,16 @@ static int compare_by_id(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Marks the ids that may be drawn from the first n. `slack` is a part of their sum. */
-static int draw(const ranked *list, size_t n, double uniform, double slack, uint8_t *may) {
+/* Marks the ids that may be drawn from the first n, whose sums may be `times` as much off as their weights. */
+static int draw(const ranked *list, size_t n, double uniform, double times, uint8_t *may) {
     ranked *kept = malloc(n * sizeof *kept);
     if (kept == NULL) return ORACLE_NO_MEMORY;
     memcpy(kept, list, n * sizeof *kept);
-    if (exact(kept, n, uniform)) slack = 0.0;
+    const double slack = exact(kept, n, uniform) ? 0.0 : times * off_together(kept, n);
     qsort(kept, n, sizeof *kept, compare_by_id);
     double total = 0.0, before = 0.0;
     for (size_t i = 0; i < n; i++) total += kept[i].weight;
-    const double low = (uniform - slack) * total, high = (uniform + slack) * total;
+    const double low = uniform * total - slack, high = uniform * total + slack;
     size_t last = n;
     bool some = false;
     for (size_t i = 0; i < n; i++) {
@@ -330,15 +336,15 @@ static int sample(const request *r, uint8_t *may) {
     if (r->top_k > 0 && (size_t)r->top_k < n) n = (size_t)r->top_k;
     top_p_range(list, n, r->top_p, &least, &most);
     /* min_p may fall between weights of nearly its size: each place where the weight changes is one to cut at. */
-    const size_t surely = r->min_p > 0.0f ? at_least(list, n, r, logit_margin) : n;
-    const size_t maybe = r->min_p > 0.0f ? at_least(list, n, r, -logit_margin) : n;
+    const size_t surely = r->min_p > 0.0f ? at_least(list, n, r->min_p, true) : n;
+    const size_t maybe = r->min_p > 0.0f ? at_least(list, n, r->min_p, false) : n;
     for (size_t cut = surely; cut <= maybe && status == ORACLE_OK; cut++) {
         if (cut == 0 || (cut != surely && cut != maybe && list[cut - 1].l == list[cut].l)) continue;
         const size_t one = most < cut ? most : cut, other = most - 1 < cut ? most - 1 : cut;
-        status = draw(list, one, r->uniform, margin, may);
-        /* From `least` to `most` - 1 sums differ by two margins at most. */
+        status = draw(list, one, r->uniform, 1.0, may);
+        /* From `least` to `most` - 1 sums differ by twice what they may be off at most. */
         if (status == ORACLE_OK && least < most && other > 0 && other != one)
-            status = draw(list, other, r->uniform, 4.0 * margin, may);
+            status = draw(list, other, r->uniform, 4.0, may);
     }
     free(list);
     return status;
