@@ -17,7 +17,6 @@ from parity.fuzz import STEP, fuzz
 from parity.gate import CAMPAIGN_EXAMPLES, is_campaign
 from parity.registry import components as registered
 from parity.runner import Disagreement, check_goldens, golden_files
-from parity.shrink import shrunk
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _part(name: str, examples: int, seed: int, first: bool) -> tuple[Goldens | N
         goldens = Goldens(len(golden_files(component)), cases, len(found))
     outcome = fuzz(component, examples, seed, deviations=accepted)
     if outcome.disagreement is not None:
-        found.append(shrunk(component, outcome.disagreement, accepted))
+        found.append(outcome.disagreement)
     differs = int(outcome.disagreement is not None)
     return goldens, Fuzz(outcome.examples, outcome.seconds, seed, differs, outcome.explained), found
 

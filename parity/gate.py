@@ -25,7 +25,6 @@ from parity.registry import GateError
 from parity.registry import components as registered
 from parity.runner import Disagreement, check_goldens
 from parity.runner import golden_files as golden_files_of
-from parity.shrink import shrunk
 
 EXAMPLES = 5_000
 """Of the gate's own short fuzz."""
@@ -166,7 +165,7 @@ def _prove_one(name: str, plan: Plan, accepted: tuple[Deviation, ...]) -> _Prove
         found = outcome.disagreement
         ran = Fuzz(outcome.examples, round(outcome.seconds, 2), plan.seed, int(found is not None), outcome.explained)
         if found is not None:
-            unexplained.append(shrunk(component, found, accepted))
+            unexplained.append(found)
     return _Proven(goldens, unexplained, ran)
 
 

@@ -62,7 +62,10 @@ def _hex(verb: str, numbers: np.ndarray) -> bytes:
 
 # ---- inputs ----
 
-KINDS = tuple(GgmlType)
+KINDS = (
+    *(GgmlType.F32, GgmlType.F16, GgmlType.BF16, GgmlType.Q4_0, GgmlType.Q4_1, GgmlType.Q5_0, GgmlType.Q5_1),
+    *(GgmlType.Q8_0, GgmlType.Q2_K, GgmlType.Q3_K, GgmlType.Q4_K, GgmlType.Q5_K, GgmlType.Q6_K),
+)  # fmt: skip
 WRITTEN = (GgmlType.Q8_0, GgmlType.F16, GgmlType.BF16)
 SCALES = {  # where a block's fp16 scales are
     GgmlType.Q4_0: (0,), GgmlType.Q4_1: (0, 2), GgmlType.Q5_0: (0,), GgmlType.Q5_1: (0, 2), GgmlType.Q8_0: (0,),
