@@ -399,7 +399,7 @@ static int put_candidates(const request *r, const uint8_t *may, const double *su
 static int put_top(const request *r, double sum, tape *out) {
     ranked *list = malloc(r->n * sizeof *list);
     if (list == NULL) return ORACLE_NO_MEMORY;
-    for (size_t i = 0; i < r->n; i++) list[i] = (ranked){number(r->raw[i]), (uint32_t)i, 0.0};
+    for (size_t i = 0; i < r->n; i++) list[i] = (ranked){number(r->raw[i]), (uint32_t)i, 0.0, 0.0};
     qsort(list, r->n, sizeof *list, compare_ranked);
     tape_word(out, "top");
     for (size_t i = 0; i < r->top && i < r->n; i++) {
