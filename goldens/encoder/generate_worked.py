@@ -217,6 +217,24 @@ CASES: list[tuple[str, str, list[Row], str]] = [
         "«BOS»x«EOS»",
     ),
     (
+        "plain text touches across an open turn with an empty replay",
+        "0 0 1",
+        [("turn", "assistant", "x"), ("replay", ""), ("open",), ("turn", "system", "y")],
+        "«BOS»xy",
+    ),
+    (
+        "plain text touches across a replay without tokens",
+        "0 0 1",
+        [("turn", "assistant", "x"), ("replay", "r"), ("open",), ("turn", "assistant", "y")],
+        "«BOS»xry«EOS»",
+    ),
+    (
+        "a replay that begins and ends with a token",
+        "0 0 1",
+        [("turn", "assistant", "x"), ("replay", "｜DSML｜r｜DSML｜"), ("open",), ("turn", "assistant", "y")],
+        "«BOS»x«D»r«D»y«EOS»",
+    ),
+    (
         "an open turn is not ended",
         "1 0 1",
         [U, ("turn", "assistant", "The answer"), ("open",)],

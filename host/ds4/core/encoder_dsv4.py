@@ -146,15 +146,16 @@ class _Writer:
     def between(self, token: str, stretches: Sequence[str]) -> None:
         """The stretches, with a token between each two. At least one."""
         self.plain(stretches[0])
+        if len(stretches) == 1:  # nothing ends what is plain so far: more may touch it
+            return
         self._close()
         segment, append = _SEGMENTS[token], self._out.append
         for stretch in stretches[1:-1]:
             append(segment)
             if stretch:
                 append(Segment(stretch, False))
-        if len(stretches) > 1:
-            append(segment)
-            self.plain(stretches[-1])
+        append(segment)
+        self.plain(stretches[-1])
 
     def _close(self) -> None:
         if self._plain:
