@@ -140,9 +140,9 @@ def _soak(rng: random.Random) -> bytes:
 
 
 def _spoken() -> tuple[Callable[[], object], bytes]:
-    """An answer of 128 tokens: reasoning, a sentence, a call that writes a file."""
-    thought = "The user wants a small program . I write it with the tool , then I say what it does . " * 2
-    source = "".join(f'    print ( "{n} : < {n} > & so on " )\n' for n in range(4))
+    """An answer of 500 tokens: reasoning, a sentence, a call that writes a file of 14 lines."""
+    thought = "The user wants a small program . I write it with the tool , then I say what it does . " * 10
+    source = "".join(f'    if value < limit [{n}] : print ( "< {n} > & so on " )\n' for n in range(14))
     block = (
         '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="write_file">\n<｜DSML｜parameter name="path" string="true">'
         f'a.py</｜DSML｜parameter>\n<｜DSML｜parameter name="content" string="true">{source}</｜DSML｜parameter>\n'
@@ -150,7 +150,7 @@ def _spoken() -> tuple[Callable[[], object], bytes]:
         "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
     )
     words = [*thought.split(" "), "</think>", "Here", "it", "is."]
-    pieces = [word + " " for word in words] + re.findall("｜DSML｜|[^ ｜]* ?", block)
+    pieces = [word + " " for word in words] + re.findall("｜DSML｜| +|[^ ｜]+ ?", block)
 
     def parse() -> object:
         parser = DsmlParser(thinking=True, tools=True)
@@ -166,7 +166,7 @@ COMPONENT = Component(
     replacement=plain(by_tape),
     inputs=Generated(tape, least=24, most=224),
     soak=_soak,
-    speed=Speed(_spoken, micros=400.0),  # 3 a token, beside a token's own time of some thousands
+    speed=Speed(_spoken),
     sources=(
         "host/ds4/core/output/dsml.py",
         "host/ds4/core/output/events.py",

@@ -16,7 +16,8 @@ MOST_DIGITS = 4300
 WHITE = " \t\n\r"
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_quoted = json.encoder.encode_basestring
+quoted = json.encoder.encode_basestring
+"""Text as a JSON string, its quotes included."""
 
 
 def deep(text: str) -> bool:
@@ -61,12 +62,15 @@ def _as_it_is(number: str) -> str:
     return number
 
 
+_strict = json.JSONDecoder(parse_constant=_no_constant, parse_int=_as_it_is, parse_float=_as_it_is).decode
+
+
 def is_json(text: str) -> bool:
     """Whether a text is JSON by the standard's grammar, of at most MOST_DEPTH containers; numbers of any size."""
     if deep(text):
         return False
     try:
-        json.loads(text, parse_constant=_no_constant, parse_int=_as_it_is, parse_float=_as_it_is)
+        _strict(text)
     except ValueError:
         return False
     return True
@@ -74,4 +78,4 @@ def is_json(text: str) -> bool:
 
 def characters(text: str) -> str:
     """Text as it stands between the quotes of a JSON string."""
-    return _quoted(text)[1:-1]
+    return quoted(text)[1:-1]

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from ds4.core.json_text import WHITE, characters, is_json
-from ds4.core.output.events import CallEnd, CallStart, Emitter
-from ds4.core.output.markers import Markers
+from ds4.core.json_text import WHITE, characters, is_json, quoted
+from ds4.core.output.events import ArgumentsDelta, CallEnd, CallStart, Emitter
+from ds4.core.output.markers import Markers, Search
 from ds4.core.output.reasoning import AnswerParser
-from ds4.core.output.tools import MadeCall, Step, calls
+from ds4.core.output.tools import MadeCall, Status, Step, calls
 
 _PREFIXES = ("｜DSML｜", "DSML｜", "")
 _DSML = _PREFIXES[:2]
@@ -28,11 +28,19 @@ MOST_OBJECTS = 16
 _OPENERS = Markers([f"{lead}<{prefix}tool_calls>" for lead in ("\n\n", "") for prefix in _PREFIXES])
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
 _ENTITY = re.compile("|".join(_ENTITIES))
-_WHITE = re.compile(f"[{WHITE}]*")
+
+
+def _meant(found: re.Match[str]) -> str:
+    return _ENTITIES[found[0]]
+
+
+_WHITES = frozenset(WHITE)
+_NOT_WHITE = re.compile(f"[^{WHITE}]")
 
 Level = Literal["calls", "call", "object"]
 _LEVELS: tuple[Level, ...] = ("calls", "call", "object")
-_PARTS: Mapping[Level, tuple[str, str]] = {
+Child = Literal["invoke", "parameter"]
+_PARTS: Mapping[Level, tuple[Child, str]] = {
     "calls": ("invoke", "tool_calls"),
     "call": ("parameter", "invoke"),
     "object": ("parameter", "parameter"),
@@ -50,6 +58,11 @@ def _closes(name: str) -> tuple[str, ...]:
 _TAGS: Mapping[Level, Markers] = {
     level: Markers(_opens(child) + _closes(own)) for level, (child, own) in _PARTS.items()
 }
+
+
+def _beyond_white(text: str, at: int) -> int:
+    found = _NOT_WHITE.search(text, at)
+    return len(text) if found is None else found.start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +89,22 @@ _AS_XML = _writing(("",), _ENTITIES)
 
 # An attribute's head: what each state takes until it changes.
 _HEAD_NAME = re.compile(rf'[^{WHITE}>="</]+')
+_ATTRIBUTE = re.compile(rf'([^{WHITE}>="</]+)="([^"]*)"')  # whole, as nearly all come
 _State = Literal["after", "before", "name", "equals", "value"]
 
 
-@dataclass(slots=True)
 class _Head:
     """A tag's attributes, being read. prefix: how the tag is written."""
 
-    tag: Literal["invoke", "parameter"]
-    prefix: str
-    state: _State = "after"
-    parts: list[str] = field(default_factory=list)  # of the attribute's name or value
-    name: str = ""
-    attributes: dict[str, str] = field(default_factory=dict)
-    twice: bool = False
+    __slots__ = ("attributes", "name", "parts", "prefix", "state", "tag", "twice")
+
+    def __init__(self, tag: Child, prefix: str) -> None:
+        self.tag, self.prefix = tag, prefix
+        self.state: _State = "after"
+        self.name = ""
+        self.parts: list[str] = []  # of the attribute's name or value
+        self.attributes: dict[str, str] = {}
+        self.twice = False
 
     def read(self, text: str, at: int) -> Step:
         end = len(text)
@@ -98,61 +113,61 @@ class _Head:
                 close = text.find('"', at)
                 self.parts.append(text[at : end if close < 0 else close])
                 if close < 0:
-                    return Step(end, "more")
-                self._attribute()
+                    return end, "more"
+                self._attribute(self.name, "".join(self.parts))
+                self.parts.clear()
                 self.state, at = "after", close + 1
                 continue
             character = text[at]
             if self.state == "name":
-                found = _HEAD_NAME.match(text, at)
-                if found is not None:
+                if (found := _HEAD_NAME.match(text, at)) is not None:
                     self.parts.append(found[0])
                     at = found.end()
                     continue
                 if character != "=":
-                    return Step(at, "fault")
+                    return at, "fault"
                 self.name = "".join(self.parts)
                 self.parts.clear()
                 self.state = "equals"
             elif self.state == "equals":
                 if character != '"':
-                    return Step(at, "fault")
+                    return at, "fault"
                 self.state = "value"
             elif character == ">":
-                return Step(at + 1, "complete")
+                return at + 1, "complete"
             elif character in WHITE:
-                found = _WHITE.match(text, at)
-                assert found is not None
-                self.state, at = "before", found.end()
+                self.state, at = "before", _beyond_white(text, at)
+                continue
+            elif self.state == "before" and (found := _ATTRIBUTE.match(text, at)) is not None:
+                self._attribute(found[1], found[2])
+                self.state, at = "after", found.end()
                 continue
             elif self.state == "before" and _HEAD_NAME.match(character):
                 self.state = "name"
                 continue
             else:
-                return Step(at, "fault")
+                return at, "fault"
             at += 1
-        return Step(at, "more")
+        return at, "more"
 
-    def _attribute(self) -> None:
-        value = _ENTITY.sub(lambda found: _ENTITIES[found[0]], "".join(self.parts))
-        self.parts.clear()
-        self.twice = self.twice or self.name in self.attributes
-        self.attributes[self.name] = value
+    def _attribute(self, name: str, value: str) -> None:
+        self.twice = self.twice or name in self.attributes
+        self.attributes[name] = _ENTITY.sub(_meant, value) if "&" in value else value
 
 
-@dataclass(slots=True)
 class _Value:
     """A parameter's value, being read. kind: open as long as it may turn out an object."""
 
-    prefix: str
-    writing: _Writing
-    kind: Literal["open", "string", "json"]
-    shown: list[str] = field(default_factory=list)  # of JSON: what was shown
-    white: list[str] = field(default_factory=list)  # held until something else follows
+    __slots__ = ("kind", "markers", "prefix", "shown", "white", "writing")
 
-    @property
-    def markers(self) -> Markers:
-        return self.writing.json if self.kind == "json" else self.writing.string
+    def __init__(self, prefix: str, string: str | None) -> None:
+        """prefix, string: of the parameter's tag."""
+        self.prefix = prefix
+        self.writing = _AS_DSML if prefix else _AS_XML
+        self.kind: Literal["open", "string", "json"] = "string" if string == "true" else "json" if string else "open"
+        self.markers = self.writing.json if self.kind == "json" else self.writing.string
+        self.shown: list[str] = []  # of JSON: what was shown
+        self.white: list[str] = []  # held until something else follows
 
 
 class _Block:
@@ -166,39 +181,41 @@ class _Block:
         self._names: list[set[str]] = []  # of the parameters of the call, and of each object that is open
         self._head: _Head | None = None
         self._value: _Value | None = None
+        self.search: Search | None = None
+
+    def shown(self, text: str) -> ArgumentsDelta:
+        return ArgumentsDelta(self.calls - 1, quoted(text)[1:-1])
 
     def read(self, text: str, at: int, out: Emitter) -> Step:
-        while True:
+        status: Status = "again"
+        while status == "again":
             if self._value is not None:
-                step = self._in_value(self._value, text, at, out)
+                at, status = self._in_value(self._value, text, at, out)
             elif self._head is not None:
-                step = self._in_head(self._head, text, at, out)
+                at, status = self._in_head(self._head, text, at, out)
             else:
-                step = self._between(text, at, out)
-            if step.status != "again":
-                return step
-            at = step.at
+                at, status = self._between(text, at, out)
+        value = self._value
+        self.search = value.markers.search if value is not None and value.kind == "string" else None
+        return at, status
 
     def _between(self, text: str, at: int, out: Emitter) -> Step:
-        white = _WHITE.match(text, at)
-        assert white is not None
-        at = white.end()
+        if text[at : at + 1] in _WHITES:
+            at = _beyond_white(text, at)
         if at == len(text):
-            return Step(at, "more")
-        tags = _TAGS[self._level]
-        found = tags.match(text, at)
+            return at, "more"
+        found = _TAGS[self._level].match(text, at)
         if found is None:
-            return Step(at, "more" if tags.begun(text[at : at + 32]) else "fault")
+            return at, "fault"
+        if found.lastindex is None:
+            return at, "more"
         tag, end = found[0], found.end()
         child, own = _PARTS[self._level]
         if not tag.startswith("</"):
-            if child == "invoke":
-                self._head = _Head("invoke", tag[1:-6])
-            else:
-                self._head = _Head("parameter", tag[1:-9])
-            return Step(end, "again")
+            self._head = _Head(child, tag[1 : -len(child)])
+            return end, "again"
         if own == "tool_calls":
-            return Step(end, "complete" if self.calls > self._first else "fault")
+            return end, "complete" if self.calls > self._first else "fault"
         if own == "invoke":
             self._show(out, "}" if self._names[-1] else "{}")
             out.add(CallEnd(self.calls - 1))
@@ -207,62 +224,60 @@ class _Block:
             self._show(out, "}")
         self._names.pop()
         self._level = _LEVELS[min(len(self._names), 2)]
-        return Step(end, "again")
+        return end, "again"
 
     def _show(self, out: Emitter, text: str) -> None:
         out.arguments(self.calls - 1, text)
 
     def _in_head(self, head: _Head, text: str, at: int, out: Emitter) -> Step:
-        step = head.read(text, at)
-        if step.status != "complete":
-            return step
+        at, status = head.read(text, at)
+        if status != "complete":
+            return at, status
         self._head = None
         name = head.attributes.get("name")
         if head.twice or name is None:
-            return Step(step.at, "fault")
+            return at, "fault"
         if head.tag == "invoke":
             if not name:
-                return Step(step.at, "fault")
+                return at, "fault"
             out.add(CallStart(self.calls, name))
             self.calls += 1
             self._names.append(set())
             self._level = "call"
-            return Step(step.at, "again")
+            return at, "again"
         string = head.attributes.get("string")
         if string not in (None, "true", "false") or name in self._names[-1]:
-            return Step(step.at, "fault")
+            return at, "fault"
         lead = ", " if self._names[-1] else "{" if len(self._names) == 1 else ""
         self._names[-1].add(name)
-        self._show(out, f'{lead}"{characters(name)}": ' + ('"' if string == "true" else ""))
-        writing = _AS_DSML if head.prefix else _AS_XML
-        kind: Literal["open", "string", "json"] = "open" if string is None else "string" if string == "true" else "json"
-        self._value = _Value(head.prefix, writing, kind)
-        return Step(step.at, "again")
+        self._show(out, f"{lead}{quoted(name)}: " + ('"' if string == "true" else ""))
+        self._value = _Value(head.prefix, string)
+        return at, "again"
 
     def _in_value(self, value: _Value, text: str, at: int, out: Emitter) -> Step:
         if value.kind == "open":
             return self._undecided(value, text, at, out)
-        markers = value.markers
-        found = markers.find(text, at)
-        end = markers.certain(text, at) if found is None else found.start()
-        if value.kind == "string":
-            self._show(out, characters(text[at:end]))
-        else:
-            self._json(value, text[at:end], out)
-        if found is None:
-            return Step(end, "more")
+        found = value.markers.search(text, at)
+        end = len(text) if found is None else found.start()
+        if end > at:
+            if value.kind == "string":
+                self._show(out, characters(text[at:end]))
+            else:
+                self._json(value, text[at:end], out)
+        if found is None or found.lastindex is None:
+            return end, "more"
         stands = value.writing.stands.get(found[0])
         if stands is not None:
             self._show(out, characters(stands))
-            return Step(found.end(), "again")
+            return found.end(), "again"
         self._value = None
         if value.kind == "string":
             self._show(out, '"')
         elif not value.shown:
             self._show(out, "null")
         elif not is_json("".join(value.shown)):
-            return Step(found.end(), "fault")
-        return Step(found.end(), "again")
+            return found.end(), "fault"
+        return found.end(), "again"
 
     def _json(self, value: _Value, text: str, out: Emitter) -> None:
         """JSON is shown without white space around it."""
@@ -282,26 +297,23 @@ class _Block:
 
     def _undecided(self, value: _Value, text: str, at: int, out: Emitter) -> Step:
         """Parameters inside a parameter are an object; anything else is a string."""
-        white = _WHITE.match(text, at)
-        assert white is not None
-        if white[0]:
-            value.white.append(white[0])
-        at = white.end()
+        if (end := _beyond_white(text, at)) > at:
+            value.white.append(text[at:end])
+            at = end
         if at == len(text):
-            return Step(at, "more")
-        nested = value.writing.nested
-        found = nested.match(text, at)
+            return at, "more"
+        found = value.writing.nested.match(text, at)
+        if found is not None and found.lastindex is None:
+            return at, "more"
         if found is not None:
             self._value = None
             if len(self._names) > MOST_OBJECTS:
-                return Step(found.end(), "fault")
+                return found.end(), "fault"
             self._show(out, "{")
             self._names.append(set())
             self._level = "object"
             self._head = _Head("parameter", found[0][1:-9])
-            return Step(found.end(), "again")
-        if nested.begun(text[at : at + 32]):
-            return Step(at, "more")
+            return found.end(), "again"
         self._show(out, '"' + characters("".join(value.white)))
         value.white.clear()
         value.kind = "string"
@@ -337,7 +349,8 @@ class _Block:
     @staticmethod
     def _close_of(value: _Value, rest: str) -> str | None:
         if value.kind == "open":  # only its end can be the beginning of a close tag
-            rest = rest[value.writing.json.certain(rest, 0) :]
+            found = value.writing.json.search(rest)
+            rest = "" if found is None else found[0]
         if value.kind == "json" and value.shown and not is_json("".join(value.shown)):
             return None
         own = f"</{value.prefix}parameter>"

@@ -15,8 +15,8 @@ from ds4.core.output.events import (
     ToolBlock,
     Void,
 )
-from ds4.core.output.markers import Markers
-from ds4.core.output.tools import Block, Dialect
+from ds4.core.output.markers import Markers, Search
+from ds4.core.output.tools import Block, Dialect, Status
 
 THINK_END = "</think>"
 _NOTHING = Markers(())
@@ -29,54 +29,73 @@ class AnswerParser:
     Linear in the text however it is cut: a piece is looked at once, but for the few characters that may begin a marker.
     """
 
-    __slots__ = ("_block", "_calls", "_dialect", "_left", "_mode", "_openers", "_out", "_raw", "_think_end")
+    __slots__ = (
+        *("_block", "_calls", "_delta", "_dialect", "_left", "_markers", "_mode", "_openers", "_out", "_raw"),
+        "_search",
+    )
 
     def __init__(self, *, thinking: bool, dialect: Dialect | None = None, ends: Sequence[str] = (THINK_END,)) -> None:
         self._mode: Mode = "reasoning" if thinking else "content"
-        self._think_end = Markers(ends) if tuple(ends) != (THINK_END,) else _THINK_END
         self._dialect = dialect
         self._openers = _NOTHING if dialect is None else dialect.openers
+        self._markers = self._openers  # of the mode, in reasoning and content
+        self._delta: type[ReasoningDelta] | type[ContentDelta] = ContentDelta
+        if thinking:
+            self._markers = Markers(ends) if tuple(ends) != (THINK_END,) else _THINK_END
+            self._delta = ReasoningDelta
         self._out = Emitter()
         self._left = ""  # text that waits for what follows it
         self._block: Block | None = None
         self._raw: list[str] = []  # the block's text so far, without what is left
         self._calls = 0  # of complete blocks
+        self._search: Search | None = self._markers.search  # what finds markup in the next piece, if nothing is left
 
     @property
     def mode(self) -> Mode:
         return self._mode
 
     def push(self, text: str) -> list[Event]:
-        if not self._left and self._block is None and self._mode != "done":  # most pieces are plain
-            thinking = self._mode == "reasoning"
-            if not (self._think_end if thinking else self._openers).may_begin(text):
-                return [ReasoningDelta(text) if thinking else ContentDelta(text)] if text else []
+        search = self._search
+        if search is not None and search(text) is None and text:  # most pieces have no markup
+            if self._block is None:
+                return [self._delta(text)]
+            self._raw.append(text)
+            return [self._block.shown(text)]
         text = self._left + text
         at = 0
         while True:
-            if self._mode == "done":
+            if self._block is not None:
+                end, status = self._block.read(text, at, self._out)
+                if end > at:
+                    self._raw.append(text[at:end])
+                    at = end
+                if status == "more":
+                    break
+                self._ended(self._block, status)
+            elif self._mode == "done":
                 at = len(text)
                 break
-            if self._block is not None:
-                at, going = self._in_block(self._block, text, at)
             else:
                 at, going = self._searching(text, at)
-            if not going:
-                break
-        self._left = text[at:]
+                if not going:
+                    break
+        self._left = left = text[at:]
+        if left or self._mode == "done":
+            self._search = None
+        else:
+            self._search = self._markers.search if self._block is None else self._block.search
         return self._out.take()
 
     def _searching(self, text: str, at: int) -> tuple[int, bool]:
         thinking = self._mode == "reasoning"
-        markers = self._think_end if thinking else self._openers
-        found = markers.find(text, at)
-        end = markers.certain(text, at) if found is None else found.start()
+        found = self._markers.search(text, at)
+        end = len(text) if found is None else found.start()
         (self._out.reasoning if thinking else self._out.content)(text[at:end])
-        if found is None:
+        if found is None or found.lastindex is None:
             return end, False
         if thinking:
             self._out.add(ReasoningEnd())
-            self._mode = "content"
+            self._mode, self._markers, self._delta = "content", self._openers, ContentDelta
         else:
             assert self._dialect is not None
             self._block = self._dialect.open(found[0], self._calls)
@@ -84,11 +103,7 @@ class AnswerParser:
             self._mode = "block"
         return found.end(), True
 
-    def _in_block(self, block: Block, text: str, at: int) -> tuple[int, bool]:
-        end, status = block.read(text, at, self._out)
-        self._raw.append(text[at:end])
-        if status == "more":
-            return end, False
+    def _ended(self, block: Block, status: Status) -> None:
         raw = "".join(self._raw)
         self._block, self._raw = None, []
         if status == "fault":
@@ -99,7 +114,6 @@ class AnswerParser:
             self._out.add(ToolBlock(raw))
             self._calls = block.calls
             self._mode = "done" if self._dialect.last else "content"
-        return end, True
 
     def finish(self) -> tuple[list[Event], Finish]:
         left, self._left = self._left, ""

@@ -11,22 +11,19 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from ds4.core.json_text import loads
 from ds4.core.output.events import ArgumentsDelta, CallStart, Emitter, Event, ToolBlock, Void
-from ds4.core.output.markers import Markers
+from ds4.core.output.markers import Markers, Search
 
 Status = Literal["more", "again", "complete", "fault"]
 
 
-class Step(NamedTuple):
-    """at: up to where the text is used. more: what is left waits for the next piece. complete: the block ended here.
-    fault: the block is malformed and ended here; what follows is content again. again: for a block's own use.
-    """
-
-    at: int
-    status: Status
+Step = tuple[int, Status]
+"""Up to where the text is used, and: more: what is left waits for the next piece. complete: the block ended here.
+fault: the block is malformed and ended here; what follows is content again. again: for a block's own use.
+"""
 
 
 class Block(Protocol):
@@ -35,6 +32,16 @@ class Block(Protocol):
     @property
     def calls(self) -> int:
         """The index of the next call."""
+        ...
+
+    @property
+    def search(self) -> Search | None:
+        """What finds markup in the next piece, while pieces without any are more of a call's arguments. None: all of
+        them are to be read."""
+        ...
+
+    def shown(self, text: str) -> ArgumentsDelta:
+        """What a piece is in which `search` finds nothing."""
         ...
 
     def read(self, text: str, at: int, out: Emitter) -> Step:
