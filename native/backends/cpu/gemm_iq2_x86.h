@@ -13,8 +13,8 @@
 #include "native/backends/cpu/unpack_x86.h"
 #include "native/quant/iq2_tables.h"
 
-/* IQ2_FEW: up to so many rows, looking rows of the grid up again for every two is cheaper than packing a panel. */
-enum { IQ2_BYTES_OF_BLOCK = 66, IQ2_RUNS = 8, IQ2_FEW = 8 };
+/* IQ2_FEW: up to so many rows, looking rows of the grid up again for every two is faster than packing a panel. */
+enum { IQ2_BYTES_OF_BLOCK = 66, IQ2_RUNS = 8, IQ2_FEW = 3 };
 
 /* A run of eight outputs: a bit for each sign, and d (0.5 + s) 0.25. */
 typedef struct iq2_run {
