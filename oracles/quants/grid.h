@@ -1,4 +1,4 @@
-/* grid.h - the grid of IQ2_XXS, by grid.py: a row is a number of base 3, the digit of element i worth 3^i. */
+/* grid.h - the grid of IQ2_XXS, by grid.py: rows as numbers of base 3, the digit of element i worth 3^i. */
 #ifndef DS4_ORACLE_GRID_H
 #define DS4_ORACLE_GRID_H
 
