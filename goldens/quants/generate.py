@@ -19,9 +19,12 @@ from gguf.quants import dequantize, quantize
 
 HERE = pathlib.Path(__file__).parent / "package"
 TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+EXPERTS = ("IQ2_XXS", "MXFP4")  # with draws of their own
 # Where each format has its fp16 scales.
 SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}  # fmt: skip
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ2_XXS": [0]}  # fmt: skip
+# MXFP4's scale is a byte, a power of two: subnormal ones, ordinary ones, and those whose products may be infinite.
+EXPONENTS = {f"a scale of 2^({e} - 127)": e for e in (0, 1, 2, 64, 127, 200, 252, 253, 254, 255)}
 # name: the bits of the scales, taken in turn
 WAYS = {
     "ordinary scales": (0x2C9A, 0x1F31),
@@ -49,13 +52,16 @@ def case(name: str, command: str, raw: bytes, expected: str) -> str:
     return json.dumps(row) + "\n"
 
 
-def read(rng: np.random.Generator) -> list[str]:
+def read(rng: np.random.Generator, types: tuple[str, ...]) -> list[str]:
     rows = []
-    for name in TYPES:
+    for name in types:
         kind = GGMLQuantizationType[name]
         elements, size = GGML_QUANT_SIZES[kind]
-        for way, bits in WAYS.items() if name in SCALES else {"any bits": ()}.items():
+        ways = WAYS if name in SCALES else {"any bits": ()}
+        for way, bits in (EXPONENTS if name == "MXFP4" else ways).items():
             block = rng.integers(0, 256, size if elements > 1 else 96 * size, dtype=np.uint8)
+            if name == "MXFP4":
+                block[0], bits = bits, ()
             for at, scale in zip(SCALES.get(name, []), bits, strict=False):
                 block[at : at + 2] = np.frombuffer(np.uint16(scale).tobytes(), np.uint8)
             if name == "F32":
@@ -69,7 +75,6 @@ def read(rng: np.random.Generator) -> list[str]:
         if size > 1:
             cut = case(f"{name}, a byte short", f"dequantize {name}", bytes(size - 1), "error engine_argument\n")
             rows.append(cut)
-    rows.append(case("a name that is no type", "dequantize Q9_9", bytes(34), "error engine_argument\n"))
     return rows
 
 
@@ -112,7 +117,10 @@ def written(rng: np.random.Generator) -> list[str]:
 def main() -> None:
     rng = np.random.default_rng(20261129)
     with np.errstate(all="ignore"):
-        (HERE / "read.jsonl").write_text("".join(read(rng)), encoding="utf-8")
+        rows = read(rng, TYPES)
+        rows.append(case("a name that is no type", "dequantize Q9_9", bytes(34), "error engine_argument\n"))
+        rows += read(np.random.default_rng(20261130), EXPERTS)
+        (HERE / "read.jsonl").write_text("".join(rows), encoding="utf-8")
         (HERE / "written.jsonl").write_text("".join(written(rng)), encoding="utf-8")
 
 

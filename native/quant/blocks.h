@@ -105,4 +105,22 @@ static inline void ds4_unpack_scales_3k(const uint8_t s[12], int8_t out[16]) {
     for (int i = 0; i < 16; i++) out[i] = (int8_t)(u[i] - 32);
 }
 
+/* The scale of MXFP4's doubled values: 2^(e - 128), which for e < 2 is a subnormal. */
+static inline float ds4_mxfp4_half_scale(uint8_t e) {
+    const uint32_t bits = e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* The second u32 of a run of IQ2_XXS: a bit for each of its 32 elements, set where the element is negative. */
+static inline uint32_t ds4_iq2_signs(uint32_t word) {
+    const uint32_t seven =
+        (word & 0x7f) | (word << 1 & 0x7f00) | (word << 2 & 0x7f0000) | (word << 3 & 0x7f000000);
+    uint32_t parity = seven ^ seven >> 4;
+    parity ^= parity >> 2;
+    parity ^= parity >> 1;
+    return seven | (parity & 0x01010101) << 7;
+}
+
 #endif

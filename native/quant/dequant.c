@@ -175,8 +175,7 @@ static void block_q6_k(const void *p, float *out) {
 static void block_mxfp4(const void *p, float *out) {
     static const int8_t twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const ds4_mxfp4 *b = p;
-    /* 2^(e - 128), which for e < 2 is a subnormal */
-    const float half = f32_of_bits(b->e < 2 ? 0x00200000u << b->e : (uint32_t)(b->e - 1) << 23);
+    const float half = ds4_mxfp4_half_scale(b->e);
     for (int i = 0; i < 16; i++) {
         out[i] = half * (float)twice[b->qs[i] & 15];
         out[i + 16] = half * (float)twice[b->qs[i] >> 4];
@@ -190,15 +189,10 @@ static void block_iq2_xxs(const void *p, float *out) {
         const uint8_t *rows = b->qs + 8 * t;
         const uint32_t word = ds4_load32(rows + 4);
         const float scale = d * (0.5f + (float)(word >> 28)) * 0.25f;
-        for (int g = 0; g < 4; g++) {
-            uint32_t signs = word >> 7 * g & 0x7f, parity = signs ^ signs >> 4;
-            parity ^= parity >> 2;
-            signs |= ((parity ^ parity >> 1) & 1) << 7;
-            const uint32_t row = iq2_xxs_grid[rows[g]];
-            for (int i = 0; i < 8; i++) {
-                const float x = scale * (float)iq2_levels[row >> 2 * i & 3];
-                out[32 * t + 8 * g + i] = signs >> i & 1 ? -x : x;
-            }
+        const uint32_t signs = ds4_iq2_signs(word);
+        for (int i = 0; i < 32; i++) {
+            const float x = scale * (float)(iq2_xxs_grid[rows[i / 8]] >> 8 * (i % 8) & 0xff);
+            out[32 * t + i] = signs >> i & 1 ? -x : x;
         }
     }
 }

@@ -16,7 +16,8 @@ static const struct {
 } data_types[] = {
     {DS4_TYPE_F32, "F32"},   {DS4_TYPE_F16, "F16"},   {DS4_TYPE_BF16, "BF16"}, {DS4_TYPE_Q8_0, "Q8_0"}, {DS4_TYPE_Q4_0, "Q4_0"},
     {DS4_TYPE_Q4_1, "Q4_1"}, {DS4_TYPE_Q5_0, "Q5_0"}, {DS4_TYPE_Q5_1, "Q5_1"}, {DS4_TYPE_Q2_K, "Q2_K"}, {DS4_TYPE_Q3_K, "Q3_K"},
-    {DS4_TYPE_Q4_K, "Q4_K"}, {DS4_TYPE_Q5_K, "Q5_K"}, {DS4_TYPE_Q6_K, "Q6_K"},
+    {DS4_TYPE_Q4_K, "Q4_K"}, {DS4_TYPE_Q5_K, "Q5_K"}, {DS4_TYPE_Q6_K, "Q6_K"}, {DS4_TYPE_MXFP4, "MXFP4"},
+    {DS4_TYPE_IQ2_XXS, "IQ2_XXS"},
 };
 enum { DATA_TYPES = sizeof data_types / sizeof data_types[0] };
 
@@ -53,6 +54,7 @@ static inline void data_fill(int32_t type, uint8_t *w, int64_t n) {
         case DS4_TYPE_Q5_1:
         case DS4_TYPE_Q4_K:
         case DS4_TYPE_Q5_K: data_put_f16(w + 2, data_unit() * 0.01f); data_put_f16(w, d); break;
+        case DS4_TYPE_MXFP4: w[0] = (uint8_t)(118 + w[0] % 3); break; /* a power of two */
         default: data_put_f16(w, d); break;
         }
     }

@@ -190,7 +190,8 @@ static void extreme_codes_do_not_overflow(void) {
             memcpy(keep, b, (size_t)bytes);
             memset(b, p.type == DS4_TYPE_Q8_0 ? 0x80 : 0xff, (size_t)bytes);
             const int at = p.type == DS4_TYPE_Q2_K ? 80 : p.type == DS4_TYPE_Q3_K ? 108 : p.type == DS4_TYPE_Q6_K ? 208 : 0;
-            memcpy(b + at, keep + at, bytes - at >= 4 ? 4 : 2);
+            const int kept = p.type == DS4_TYPE_MXFP4 ? 1 : p.type == DS4_TYPE_IQ2_XXS || bytes - at < 4 ? 2 : 4;
+            memcpy(b + at, keep + at, (size_t)kept);
         }
         for (int64_t i = 0; i < p.n_rows * p.n_in; i++) p.x[i] = i / 64 % 2 ? -2.5f : 2.5f;
         for (int64_t o = 0; o < p.n_out; o++) {

@@ -1,4 +1,5 @@
 #include "oracles/quants/blocks.h"
+#include "oracles/quants/grid.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,12 +153,31 @@ static float q6_k_element(const uint8_t *b, uint32_t i, double *mass) {
     return plain(f16_at(b + 208) * (float)(int8_t)b[192 + i / 16] * (float)(n - 32), mass);
 }
 
+static float mxfp4_element(const uint8_t *b, uint32_t i, double *mass) {
+    static const int doubled[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+    const int n = nibble32(b + 1, i), size = doubled[n % 8];
+    return plain(ldexpf(1.0f, (int)b[0] - 128) * (float)(n < 8 ? size : -size), mass);
+}
+
+static float iq2_xxs_element(const uint8_t *b, uint32_t i, double *mass) {
+    static const int magnitudes[3] = {8, 25, 43};
+    const uint8_t *run = b + 2 + 8 * (i / 32);
+    const uint32_t group = i % 32 / 8, word = u32(run + 4);
+    uint32_t signs = word >> 7 * group & 127, ones = 0, digits = iq2_grid[run[group]];
+    for (int bit = 0; bit < 7; bit++) ones += signs >> bit & 1;
+    signs |= ones % 2 << 7;
+    for (uint32_t skip = i % 8; skip > 0; skip--) digits /= 3;
+    const int size = magnitudes[digits % 3];
+    const float scale = f16_at(b) * (0.5f + (float)(word >> 28)) * 0.25f;
+    return plain(scale * (float)(signs >> i % 8 & 1 ? -size : size), mass);
+}
+
 static const block_kind kinds[] = {
     {"F32", 1, 4, f32_element},        {"F16", 1, 2, f16_element},        {"BF16", 1, 2, bf16_element},
     {"Q4_0", 32, 18, q4_0_element},    {"Q4_1", 32, 20, q4_1_element},    {"Q5_0", 32, 22, q5_0_element},
     {"Q5_1", 32, 24, q5_1_element},    {"Q8_0", 32, 34, q8_0_element},    {"Q2_K", 256, 84, q2_k_element},
     {"Q3_K", 256, 110, q3_k_element},  {"Q4_K", 256, 144, q4_k_element},  {"Q5_K", 256, 176, q5_k_element},
-    {"Q6_K", 256, 210, q6_k_element},
+    {"Q6_K", 256, 210, q6_k_element},  {"MXFP4", 32, 17, mxfp4_element},  {"IQ2_XXS", 256, 66, iq2_xxs_element},
 };
 
 const block_kind *block_named(bytes word) {

@@ -177,10 +177,12 @@ def _parts(out: bytes) -> tuple[list[bytes], list[bytes]]:
 KINDS = (
     *(GgmlType.F32, GgmlType.F16, GgmlType.BF16, GgmlType.Q4_0, GgmlType.Q4_1, GgmlType.Q5_0, GgmlType.Q5_1),
     *(GgmlType.Q8_0, GgmlType.Q2_K, GgmlType.Q3_K, GgmlType.Q4_K, GgmlType.Q5_K, GgmlType.Q6_K),
+    *(GgmlType.IQ2_XXS, GgmlType.MXFP4),
 )  # fmt: skip
 SCALES = {  # where a block's fp16 scales are
     GgmlType.Q4_0: (0,), GgmlType.Q4_1: (0, 2), GgmlType.Q5_0: (0,), GgmlType.Q5_1: (0, 2), GgmlType.Q8_0: (0,),
     GgmlType.Q2_K: (80, 82), GgmlType.Q3_K: (108,), GgmlType.Q4_K: (0, 2), GgmlType.Q5_K: (0, 2), GgmlType.Q6_K: (208,),
+    GgmlType.IQ2_XXS: (0,),
 }  # fmt: skip
 SIZES = (1.0, 0.03125, 8.0, 1.0, 300.0, 1e-3, 30000.0, 1e-20)
 NAMES = (b"matmul", b"attention", b"rope", b"rmsnorm", b"swiglu", b"embed", b"matmul", b"attention", b"rope", b"add")
@@ -213,7 +215,9 @@ def _blocks(noise: random.Random, kind: GgmlType, count: int) -> bytes:
     if kind in (GgmlType.F16, GgmlType.BF16):
         return quantize(kind, _floats(noise, count, 1.0).tobytes(), count)
     table = np.frombuffer(bytearray(noise.randbytes(count // elements * size)), "u1").reshape(-1, size)
-    for at in SCALES[kind]:
+    if kind is GgmlType.MXFP4:
+        table[:, 0] = 118 + table[:, 0] % 5  # the exponent of such a scale
+    for at in SCALES.get(kind, ()):
         scales = np.frombuffer(noise.randbytes(len(table)), "u1")
         table[:, at + 1] = scales & 0x80 | 0x18 + (scales & 15)  # 2^-9 .. 2^-5 and its sign
     return table.tobytes()

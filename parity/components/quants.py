@@ -65,11 +65,13 @@ def _hex(verb: str, numbers: np.ndarray) -> bytes:
 KINDS = (
     *(GgmlType.F32, GgmlType.F16, GgmlType.BF16, GgmlType.Q4_0, GgmlType.Q4_1, GgmlType.Q5_0, GgmlType.Q5_1),
     *(GgmlType.Q8_0, GgmlType.Q2_K, GgmlType.Q3_K, GgmlType.Q4_K, GgmlType.Q5_K, GgmlType.Q6_K),
+    *(GgmlType.IQ2_XXS, GgmlType.MXFP4),
 )  # fmt: skip
 WRITTEN = (GgmlType.Q8_0, GgmlType.F16, GgmlType.BF16)
 SCALES = {  # where a block's fp16 scales are
     GgmlType.Q4_0: (0,), GgmlType.Q4_1: (0, 2), GgmlType.Q5_0: (0,), GgmlType.Q5_1: (0, 2), GgmlType.Q8_0: (0,),
     GgmlType.Q2_K: (80, 82), GgmlType.Q3_K: (108,), GgmlType.Q4_K: (0, 2), GgmlType.Q5_K: (0, 2), GgmlType.Q6_K: (208,),
+    GgmlType.IQ2_XXS: (0,),
 }  # fmt: skip
 # Zeros, subnormals, one, the largest, infinities and a NaN, of fp16; and the like of fp32.
 EXTREMES = (0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E01, 0x2E66)
@@ -131,7 +133,7 @@ def make(data: bytes) -> bytes:
         raw = raw[: choices.below(len(raw) + 1)]
         if writing and kind is GgmlType.Q8_0:
             raw += bytes(-len(raw) % 4)
-    name = kind.name if not choices.once_in(32) else choices.of(("Q8_K", "f32", "IQ2_XXS", "Q4", "Q4_0_", "0"))
+    name = kind.name if not choices.once_in(32) else choices.of(("Q8_K", "f32", "IQ2_XS", "Q4", "Q4_0_", "0"))
     return tape.line("quantize" if writing else "dequantize", name) + raw
 
 

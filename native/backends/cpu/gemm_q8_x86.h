@@ -239,11 +239,24 @@ MM_INLINE void gemm_u(const int rows, const int halves, const int bits, const ui
 }
 #endif
 
-/* The same for signed weights of 8 bits, Q8_0, whose panel has 16-bit codes and no mins:
+/* The same for signed weights of 8 bits, Q8_0 and IQ2_XXS, whose panel has 16-bit codes and no mins:
  *
  *   i16 codes[16][16][2]     elements 2 i, 2 i + 1 of output o
  *   f32 d[16]                                                                                                         */
 MM_INLINE size_t panel_block_bytes_i16(void) { return 1024 + 64; }
+
+/* 16 signed bytes of outputs j and j + 4, j = 0..3, to one half of such a panel's block. */
+MM_INLINE void store_bytes_as_16(const __m256i q[4], uint8_t *to) {
+    __m256i first[4], second[4]; /* elements 0-7 and 8-15 */
+    MM_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        const __m256i sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), q[j]);
+        first[j] = _mm256_unpacklo_epi8(q[j], sign);
+        second[j] = _mm256_unpackhi_epi8(q[j], sign);
+    }
+    store_transposed(first, to, 64);
+    store_transposed(second, to + 256, 64);
+}
 
 #if WIDE
 MM_INLINE void gemm_i16(const int rows, const uint8_t *panel, int64_t n, const mm_row *x, int64_t b0, out16 acc[GEMM_ROWS]) {

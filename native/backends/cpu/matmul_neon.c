@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "native/backends/cpu/matmul_impl.h"
+#include "native/quant/iq2_tables.h"
 
 /* ---- fp32 ---- */
 
@@ -63,11 +64,20 @@ MM_INLINE void set_nibbles(run32 *r, const uint8_t *qs) {
     r->hi = codes(vshrq_n_u8(v, 4));
 }
 
-/* 16 in each byte whose bit of the word is set. */
-MM_INLINE uint8x16_t sixteens(uint32_t bits) {
+/* All ones in each byte whose bit of the word is set. */
+MM_INLINE uint8x16_t spread_bits(uint32_t bits) {
     static const uint8_t masks[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t spread = vcombine_u8(vdup_n_u8((uint8_t)bits), vdup_n_u8((uint8_t)(bits >> 8)));
-    return vandq_u8(vtstq_u8(spread, vld1q_u8(masks)), vdupq_n_u8(16));
+    return vtstq_u8(spread, vld1q_u8(masks));
+}
+
+MM_INLINE uint8x16_t sixteens(uint32_t bits) { return vandq_u8(spread_bits(bits), vdupq_n_u8(16)); }
+
+/* Two rows of IQ2_XXS's grid, negated where their signs are set. */
+MM_INLINE int8x16_t signed_rows(uint8_t first, uint8_t second, uint32_t signs) {
+    const uint8x16_t rows = vcombine_u8(vcreate_u8(iq2_xxs_grid[first]), vcreate_u8(iq2_xxs_grid[second]));
+    const int8x16_t negative = codes(spread_bits(signs));
+    return vsubq_s8(veorq_s8(codes(rows), negative), negative);
 }
 
 MM_INLINE void add_fifth_bits(run32 *r, const uint8_t *qh) {
@@ -140,6 +150,22 @@ MM_INLINE run32 unpack(const int32_t type, const uint8_t *b, int t, const k_scal
         r.hi = codes(vld1q_u8(b + 18));
         set_scales(&r, f16_at(b), 0);
         break;
+    case DS4_TYPE_MXFP4: {
+        static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+        set_nibbles(&r, b + 1);
+        r.lo = vqtbl1q_s8(vld1q_s8(doubled), vreinterpretq_u8_s8(r.lo));
+        r.hi = vqtbl1q_s8(vld1q_s8(doubled), vreinterpretq_u8_s8(r.hi));
+        set_scales(&r, ds4_mxfp4_half_scale(b[0]), 0);
+        break;
+    }
+    case DS4_TYPE_IQ2_XXS: {
+        const uint8_t *rows = b + 2 + 8 * t;
+        const uint32_t word = ds4_load32(rows + 4), signs = ds4_iq2_signs(word);
+        r.lo = signed_rows(rows[0], rows[1], signs);
+        r.hi = signed_rows(rows[2], rows[3], signs >> 16);
+        set_scales(&r, f16_at(b) * (0.5f + (float)(word >> 28)) * 0.25f, 0);
+        break;
+    }
     case DS4_TYPE_Q4_K:
     case DS4_TYPE_Q5_K: {
         const uint8_t *qs = b + (type == DS4_TYPE_Q4_K ? 16 : 48) + 32 * (t / 2);
@@ -198,7 +224,8 @@ MM_INLINE void rows_by_four(const int32_t type, const int rows, const mm_job *jo
     const cpu_weight *w = job->w;
     const bool halves = type == DS4_TYPE_Q2_K || type == DS4_TYPE_Q3_K || type == DS4_TYPE_Q6_K;
     const bool has_k = halves || type == DS4_TYPE_Q4_K || type == DS4_TYPE_Q5_K;
-    const int runs = has_k ? 8 : 1;
+    const bool has_min = type != DS4_TYPE_Q8_0 && type != DS4_TYPE_IQ2_XXS && type != DS4_TYPE_MXFP4;
+    const int runs = has_k || type == DS4_TYPE_IQ2_XXS ? 8 : 1;
     const int64_t bytes = ds4_block_bytes(type), blocks = w->n_in / (DS4_QK * runs), n = mm_min(OUTS, job->o1 - o);
     mm_row x[ROWS];
     float32x4_t acc[ROWS];
@@ -231,7 +258,7 @@ MM_INLINE void rows_by_four(const int32_t type, const int rows, const mm_job *jo
                     const int32x4_t sum = vpaddq_s32(vpaddq_s32(p[0], p[1]), vpaddq_s32(p[2], p[3]));
                     const float sum_x = halves ? x[i].half[2 * at + e] : x[i].sum[at];
                     acc[i] = vfmaq_f32(acc[i], vcvtq_f32_s32(sum), vmulq_n_f32(d, x[i].d[at]));
-                    if (type != DS4_TYPE_Q8_0) acc[i] = vfmaq_n_f32(acc[i], m, sum_x);
+                    if (has_min) acc[i] = vfmaq_n_f32(acc[i], m, sum_x);
                 }
             }
         }
@@ -260,9 +287,7 @@ static mm_form choose(int32_t type, int64_t n_in, int32_t n_rows) {
     switch (type) {
     case DS4_TYPE_F32:
     case DS4_TYPE_F16:
-    case DS4_TYPE_BF16:
-    case DS4_TYPE_IQ2_XXS: /* these two have no integer kernels */
-    case DS4_TYPE_MXFP4: return MM_FORM_F32;
+    case DS4_TYPE_BF16: return MM_FORM_F32;
     default: return MM_FORM_Q8;
     }
 }
@@ -307,6 +332,8 @@ static void run(mm_form form, const mm_job *job) {
     case DS4_TYPE_Q5_0: run_type(DS4_TYPE_Q5_0, job); break;
     case DS4_TYPE_Q5_1: run_type(DS4_TYPE_Q5_1, job); break;
     case DS4_TYPE_Q8_0: run_type(DS4_TYPE_Q8_0, job); break;
+    case DS4_TYPE_MXFP4: run_type(DS4_TYPE_MXFP4, job); break;
+    case DS4_TYPE_IQ2_XXS: run_type(DS4_TYPE_IQ2_XXS, job); break;
     case DS4_TYPE_Q2_K: run_type(DS4_TYPE_Q2_K, job); break;
     case DS4_TYPE_Q3_K: run_type(DS4_TYPE_Q3_K, job); break;
     case DS4_TYPE_Q4_K: run_type(DS4_TYPE_Q4_K, job); break;

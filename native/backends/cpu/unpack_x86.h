@@ -1,6 +1,6 @@
 /* unpack_x86.h - quantised blocks of eight neighbouring outputs to bytes in registers.
  *
- * Every format but Q8_0 is seen as x = d * u + m with u an unsigned code of at most 6 bits; where the format has a fixed
+ * Every format but Q8_0 and IQ2_XXS is seen as x = d * u + m with u an unsigned code of at most 6 bits; where the format has a fixed
  * offset instead of a min, m is -offset * d. For eight rows w, w + rb, ... an unpack gives the codes of one run of 32:
  *
  *   lo[j] = elements 0-15 of output j | elements 0-15 of output j + 4       j = 0..3
@@ -119,6 +119,29 @@ MM_INLINE void unpack_q5_1(const uint8_t *w, size_t rb, int t, __m256i lo[4], __
     (void)t;
     unpack_nibbles(w + 8, rb, lo, hi);
     add_fifth_bits(w + 4, rb, lo, hi);
+}
+
+/* MXFP4: twice the value of a code, plus 12, and half of the scale. Scales of 2^125 and more, whose products overflow in any
+ * way of computing them, may give NaN here where a conversion to fp32 gives infinity. */
+MM_INLINE void scales_mxfp4(const uint8_t *w, size_t rb, scales1 *s) {
+    const __m256i e = _mm256_and_si256(_mm256_cvtepu16_epi32(gather8x16(w, rb)), _mm256_set1_epi32(0xff));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const __m256i bits = _mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e));
+    s->d[0] = _mm256_castsi256_ps(bits);
+    s->m[0] = _mm256_mul_ps(s->d[0], _mm256_set1_ps(-12));
+}
+
+MM_INLINE void unpack_mxfp4(const uint8_t *w, size_t rb, int t, __m256i lo[4], __m256i hi[4]) {
+    (void)t;
+    const __m256i code = _mm256_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0, 12, 13, 14, 15, 16, 18, 20, 24,
+                                          12, 11, 10, 9, 8, 6, 4, 0);
+    unpack_nibbles(w + 1, rb, lo, hi);
+    MM_UNROLL(4)
+    for (int j = 0; j < 4; j++) {
+        lo[j] = _mm256_shuffle_epi8(code, lo[j]);
+        hi[j] = _mm256_shuffle_epi8(code, hi[j]);
+    }
 }
 
 /* ---- K blocks ---- */
