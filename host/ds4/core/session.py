@@ -155,7 +155,7 @@ class Session:
             return len(ids)
         plan = self.ledger.plan(ids)
         start = plan.start + 1 if self.ledger.tokens[: plan.start + 1] == ids else plan.start
-        self.engine.call(self._cut, start)
+        start = self.engine.call(self._cut, start)
         width = self.native.desc.max_rows
         for at in range(start, len(ids), width):
             chunk = ids[at : at + width]
@@ -164,9 +164,15 @@ class Session:
                 progress(at + len(chunk), len(ids))
         return start
 
-    def _cut(self, length: int) -> None:
+    def reachable(self, length: int) -> int:
+        """`length`, or 0 where the bank cannot go back to it exactly and has to be built anew. On the engine thread."""
+        return length if length >= min(self.native.rewind_floor(0), self.native.length(0)) else 0
+
+    def _cut(self, length: int) -> int:
+        """Goes back to `length` positions, or to none; returns how many are left."""
+        length = self.reachable(length)
         self.native.truncate(0, length)
-        self.ledger.rewind(length)
+        return self.ledger.rewind(length)
 
     def _evaluate(self, chunk: list[int], at: int) -> None:
         rows = [Row(0, at + offset, token) for offset, token in enumerate(chunk)]
@@ -183,15 +189,14 @@ class Session:
     def _reconcile(self) -> None:
         """After a failure: what the engine no longer holds, the ledger forgets."""
         with contextlib.suppress(Ds4Error):
-            self.native.truncate(0, min(self.native.length(0), len(self.ledger)))
-            self.ledger.rewind(self.native.length(0))
+            self._cut(min(self.native.length(0), len(self.ledger)))
 
     def rewind(self, length: int) -> int:
-        """Forgets positions length and on (clamped to what is held); returns the new length."""
+        """Forgets positions length and on (clamped to what is held); returns the new length, which is 0 where the
+        model's state cannot go back so far exactly."""
         with self.turn():
             self.settle()
-            self.engine.call(self._cut, max(0, min(length, len(self.ledger))))
-            return len(self.ledger)
+            return self.engine.call(self._cut, max(0, min(length, len(self.ledger))))
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -17,7 +17,7 @@ from ds4.perf.synth import random_model, shapes
 from ds4.perf.synth.mixes import Mix
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, Rounding, SessionDesc, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
-from dsv4_reference import Reference, fp8, hadamard_fp4
+from support.dsv4_reference import Reference, fp8, hadamard_fp4
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 

@@ -64,8 +64,9 @@ def sigmoid(x: Array) -> Array:
 class Reference:
     """The model of a file. Tokens [T] in; residuals, logits and drafts out."""
 
-    def __init__(self, path: Path, rounding: Rounding = NONE) -> None:
-        plan = bind.plan(inventory.load(path))
+    def __init__(self, path: Path | bind.BindPlan, rounding: Rounding = NONE) -> None:
+        """path: of the file, or its plan."""
+        plan = path if isinstance(path, bind.BindPlan) else bind.plan(inventory.load(path))
         self.h: HParams = plan.hparams
         assert self.h.dsv4 is not None
         self.v = self.h.dsv4
@@ -275,5 +276,9 @@ class Reference:
         layer, ids = self.h.n_layer, np.array(tokens, np.int64)
         before = self.rms(self.residuals(tokens)[-1][:-1], self.w(Role.MTP_H_NORM, layer))
         token = self.rms(self.w(Role.TOKEN_EMBD)[ids[1:]], self.w(Role.MTP_E_NORM, layer))
-        x = (token @ self.w(Role.MTP_E_PROJ, layer).T)[:, None, :] + before @ self.w(Role.MTP_H_PROJ, layer).T
-        return self.head(self.block(x, ids[1:], layer, 0), MTP_HEAD, layer)
+        if self.has(Role.MTP_EH_PROJ, layer):
+            e, h = np.split(self.w(Role.MTP_EH_PROJ, layer), 2, axis=1)
+        else:
+            e, h = self.w(Role.MTP_E_PROJ, layer), self.w(Role.MTP_H_PROJ, layer)
+        x = self.block((token @ e.T)[:, None, :] + before @ h.T, ids[1:], layer, 0)
+        return self.head(x, MTP_HEAD, layer) if self.has(Role.MTP_HC_FN, layer) else self.head(x)
