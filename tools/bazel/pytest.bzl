@@ -19,6 +19,10 @@ PARITY_PATHS = dict(
     DS4_ORACLES = ORACLES,
     DS4_VOCABS = "@vocabs//:models",
 )
+# Real weights that a few tests ask for by name; to fetch them for all would take long.
+MODELS = {
+    "gemma3": {"DS4_GEMMA3_MODEL": "@gemma3//:gemma-3-270m-q4_k_m.gguf"},
+}
 
 def runfiles_env(paths):
     """env of a program that finds `paths` (variable: label) in its runfiles; DS4_RUNFILES names them."""
@@ -28,7 +32,7 @@ def runfiles_env(paths):
     env["DS4_RUNFILES"] = " ".join(sorted(paths))
     return env
 
-def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, parity = False, env = {}, **kwargs):
+def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, parity = False, models = [], env = {}, **kwargs):
     """One pytest process over the files of one room.
 
     Args:
@@ -39,10 +43,13 @@ def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, par
       args: further arguments of pytest.
       engine: whether the tests load libds4 and may open the embedded model (ENGINE_PATHS).
       parity: whether they run components: both sides, and the files that digests cover (PARITY_PATHS).
+      models: names of MODELS that they open.
       env: further variables.
       **kwargs: passed to py_test.
     """
-    paths = PARITY_PATHS if parity else ENGINE_PATHS if engine else {}
+    paths = dict(PARITY_PATHS if parity else ENGINE_PATHS if engine else {})
+    for model in models:
+        paths.update(MODELS[model])
     native.py_test(
         name = name,
         srcs = ["//tools/bazel:pytest_main.py"] + srcs,

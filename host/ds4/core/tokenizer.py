@@ -25,7 +25,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import tokenizers
 from tokenizers import models, normalizers
 
-from ds4.core import components
+from ds4.core import components, sentencepiece
 from ds4.core.alternatives import longest_of
 from ds4.core.metadata import Metadata
 from ds4.core.output.utf8 import Utf8Stream
@@ -56,7 +56,6 @@ def byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = byte_alphabet()
-_MOST_CUTS = 200_000_000  # characters copied to find a SentencePiece vocabulary's merges; real ones need < 50 million
 _SPACE = "▁"  # SentencePiece's stand-in for a space
 
 
@@ -322,28 +321,15 @@ def _bpe_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
 
 
 def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
-    """SentencePiece's BPE as ranked merges: of all pairs that join to a piece, the piece with the best score
-    first.
-    """
-    ids = {t: i for i, t in enumerate(vocabulary.tokens) if vocabulary.kinds[i] not in (Kind.CONTROL, Kind.UNKNOWN)}
+    """SentencePiece's BPE as ranked merges. Markup is no piece, so that no text can come together to it; but for the
+    unknown token, which stands for characters that have no piece and no bytes."""
+    ids = {text: index for index, text in enumerate(vocabulary.tokens) if not vocabulary.special(index)}
     fallback = all(f"<0x{byte:02X}>" in ids for byte in range(256))
+    ranked = sentencepiece.merges(vocabulary, ids)
     unknown = None if vocabulary.unk_id is None else vocabulary.tokens[vocabulary.unk_id]
     if unknown is not None:
         ids[unknown] = vocabulary.unk_id or 0
-    scores = vocabulary.scores
-    cuts = sum(len(text) ** 2 for text in ids)
-    if cuts > _MOST_CUTS:
-        raise TokenizerError("tokens too long to find their merges", subject="tokenizer.ggml.tokens")
-    merges: list[tuple[float, int, int, tuple[str, str]]] = []
-    for text, index in ids.items():
-        if vocabulary.kinds[index] in (Kind.NORMAL, Kind.USER_DEFINED):
-            for cut in range(1, len(text)):
-                left, right = ids.get(text[:cut]), ids.get(text[cut:])
-                if left is not None and right is not None:
-                    merges.append((-scores[index], left, right, (text[:cut], text[cut:])))
-    merges.sort()
-    pairs = [pair for _, _, _, pair in merges]
-    core = _build(ids, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+    core = _build(ids, ranked, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
     core.normalizer = normalizers.Replace(" ", _SPACE)
     return core
 

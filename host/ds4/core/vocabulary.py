@@ -54,12 +54,20 @@ _ENDS = frozenset(
         "[EOT]",
     }
 )
+# HTML's tags, which Gemma's vocabulary has as user-defined tokens. Where it has them, <s> is struck-through text and no
+# start of a sequence; so a file is asked whether it has the others before these two are taken for HTML.
+_TAG = re.compile(
+    "</?(?:table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code|a|html|body|img"
+    "|span|bbox|ul|li|div|iframe|footer)>"
+)
+_TELLING_TAG = "</strong>"
+_BOS_UNASKED = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})  # where a file does not say
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """model: "gpt2" (byte-level BPE) or "llama" (SentencePiece BPE with scores). scores, merges: empty where
-    unused.
+    unused. html: whether tags of HTML are tokens, as any other text.
     """
 
     model: str
@@ -76,6 +84,7 @@ class Vocabulary:
     add_eos: bool
     space_prefix: bool
     stop_ids: frozenset[int]
+    html: bool = False
 
     @classmethod
     def from_metadata(cls, md: Metadata) -> Vocabulary:
@@ -98,9 +107,11 @@ class Vocabulary:
         )
         if spm and bos is None and eos is None:
             bos, eos = 1, 2  # what SentencePiece models take when the file is silent
+        html = spm and (Kind.USER_DEFINED, _TELLING_TAG) in zip(kinds, tokens, strict=True)
         ends = {eos, _id(md, "eot_token_id", len(tokens)), _id(md, "eom_token_id", len(tokens))} - {None}
         for index, kind in enumerate(kinds):
-            if kind in (Kind.CONTROL, Kind.USER_DEFINED) and tokens[index] in _ENDS:
+            tag = html and kind == Kind.USER_DEFINED and _TAG.fullmatch(tokens[index])
+            if kind in (Kind.CONTROL, Kind.USER_DEFINED) and tokens[index] in _ENDS and not tag:
                 ends.add(index)
         return cls(
             model=model,
@@ -113,17 +124,18 @@ class Vocabulary:
             eos_id=eos,
             unk_id=unk if unk is not None or not spm else 0,
             pad_id=pad,
-            add_bos=md.boolean(_K + "add_bos_token", spm or md.string(_K + "pre", "") == "llama-bpe"),
+            add_bos=md.boolean(_K + "add_bos_token", spm or md.string(_K + "pre", "") in _BOS_UNASKED),
             add_eos=md.boolean(_K + "add_eos_token", False),
             space_prefix=spm and md.boolean(_K + "add_space_prefix", True),
             stop_ids=frozenset(index for index in ends if index is not None),
+            html=html,
         )
 
     def special(self, index: int) -> bool:
         """Whether a token is markup, which text must never turn into unless its writer is trusted.
 
         Control tokens and those a model's publisher added (`<think>`, `<tool_call>`, ...), but not added runs of
-        white space, which are ordinary text with an id of their own.
+        white space and tags of HTML, which are ordinary text with an id of their own.
         """
         kind = self.kinds[index]
         if kind == Kind.USER_DEFINED:
@@ -131,7 +143,11 @@ class Vocabulary:
         return kind in (Kind.CONTROL, Kind.UNKNOWN)
 
     def plain_added(self, index: int) -> bool:
-        return self.kinds[index] == Kind.USER_DEFINED and not self.tokens[index].replace("▁", " ").strip()
+        """Whether a token was added that is text all the same."""
+        if self.kinds[index] != Kind.USER_DEFINED:
+            return False
+        text = self.tokens[index]
+        return not text.replace("▁", " ").strip() or (self.html and _TAG.fullmatch(text) is not None)
 
 
 def _sized(values: list[T], count: int, name: str) -> list[T]:

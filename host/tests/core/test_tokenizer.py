@@ -188,6 +188,38 @@ class TestSentencePiece:
         assert tokens[0] == "▁ab"
         assert tokens[-2:] == ["</s>", "▁a"]
 
+    def test_pieces_that_spell_an_added_token_do_not_become_it(self) -> None:
+        pieces = {"<": -9.0, "x>": -9.0, "<x": -8.0, ">": -9.0, "x": -9.0}
+        tokenizer = sentencepiece(pieces, added=["<x>"], space_prefix=False)
+        added = tokenizer.special_tokens["<x>"]
+        assert added not in tokenizer.encode("<x>")
+        assert tokenizer.encode("<x>", special=True) == [added]
+
+    def test_an_added_run_of_spaces_is_taken_whole_from_any_text(self) -> None:
+        tokenizer = sentencepiece({"▁": -9.0, "a": -8.0}, added=["   "], space_prefix=False)
+        tokens = [tokenizer.vocabulary.tokens[token] for token in tokenizer.encode("a    a")]
+        assert tokens == ["a", "   ", "▁", "a"]
+
+    def test_tags_of_html_are_text_only_where_the_vocabulary_has_them_as_such(self) -> None:
+        pieces = {"<": -9.0, ">": -9.0, "b": -9.0}
+        for html in (False, True):
+            tokenizer = sentencepiece(pieces, added=["<b>", "<think>"], html=html, space_prefix=False)
+            added = tokenizer.vocabulary.tokens.index("<b>")
+            assert (tokenizer.encode("<b>") == [added]) == html
+            assert ("<b>" in tokenizer.special_tokens) != html
+            assert "<think>" in tokenizer.special_tokens
+
+    def test_bytes_that_make_a_character_are_decoded_when_it_is_whole(self) -> None:
+        tokenizer = sentencepiece(self.PIECES, space_prefix=False)
+        stream = tokenizer.stream()
+        assert [stream.push(token) for token in tokenizer.encode("a€b")] == ["a", "", "", "€", "b"]
+        assert stream.flush() == ""
+
+    def test_the_name_of_a_byte_token_is_only_text(self) -> None:
+        tokenizer = sentencepiece(self.PIECES, space_prefix=False)
+        assert tokenizer.decode(tokenizer.encode("<0x41>")) == "<0x41>"
+        assert len(tokenizer.encode("<0x41>")) == 6
+
 
 def test_a_run_on_which_the_regular_expressions_give_up_is_an_error() -> None:
     tokenizer = byte_level(pre="dbrx")

@@ -81,6 +81,29 @@ def test_an_end_of_turn_that_the_file_names_is_a_stop(tmp_path: Path) -> None:
     assert vocabulary.stop_ids == {0, 1, 5}
 
 
+@pytest.mark.parametrize(("others", "stops"), [(["x", "y"], {2, 259}), (["<strong>", "</strong>"], {2})])
+def test_struck_through_text_ends_no_answer_where_the_vocabulary_has_html_s_tags(
+    tmp_path: Path, others: list[str], stops: set[int]
+) -> None:
+    tokens = ["<unk>", "<s>", "</sys>", *(f"<0x{b:02X}>" for b in range(256)), "</s>", *others]
+
+    def change(w: GgufWriter) -> None:
+        array(w, "tokens", STRING, tokens)
+        array(w, "token_type", I32, [2, 3, 3, *[6] * 256, 4, 4, 4])
+
+    assert Vocabulary.from_metadata(read(tmp_path, spm, change).metadata).stop_ids == stops
+
+
+@pytest.mark.parametrize(("pre", "wants"), [("llama-bpe", True), ("tekken", True), ("smollm", False), ("qwen2", False)])
+def test_a_file_that_does_not_say_takes_bos_by_the_habit_of_its_pre_tokenizer(
+    tmp_path: Path, pre: str, wants: bool
+) -> None:
+    def change(w: GgufWriter) -> None:
+        w.without(K + "pre").string(K + "pre", pre)
+
+    assert Vocabulary.from_metadata(read(tmp_path, bpe, change).metadata).add_bos == wants
+
+
 BROKEN: dict[str, tuple[Callable[[GgufWriter], object], type[Ds4Error], str]] = {
     "no model": (lambda w: w.without(K + "model"), ModelFileError, "model"),
     "a foreign model": (lambda w: w.without(K + "model").string(K + "model", "bert"), TokenizerError, "bert"),
