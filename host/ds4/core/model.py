@@ -23,6 +23,7 @@ from ds4.core.families import deepseek4
 from ds4.core.identify import Identity, identify_inventory
 from ds4.core.inventory import Inventory
 from ds4.core.inventory import load as load_inventory
+from ds4.core.memory_plan import PREFILL_WIDTH
 from ds4.core.session import Session
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
@@ -30,8 +31,6 @@ from ds4.sys.cpus import physical_cores
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
 from ds4.sys.memory import available_bytes
 from ds4.sys.native import NativeModel, NativeSession
-
-PREFILL_WIDTH = 512
 
 
 class Model:
@@ -113,7 +112,7 @@ class Model:
         prefill_width: most prompt tokens in one step. Raises MemoryPlanError, EngineError.
         """
         weights, hparams = self.plan.weight_bytes, self.plan.hparams
-        size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1).ctx
+        size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1, prefill_width).ctx
         desc = SessionDesc(
             n_banks=1,
             n_ctx=size,
