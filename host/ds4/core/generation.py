@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ds4.core import components
+from ds4.core.ledger import SyncPlan
 from ds4.core.output.stops import StopMatcher
 from ds4.core.sampling import Sampling
 from ds4.core.tapes.stops import OracleStopMatcher
@@ -72,6 +73,7 @@ class Generation(Iterator[Event]):
         logprobs: int | None,
         progress: Progress | None,
         special: bool,
+        visible: Collection[str],
     ) -> None:
         self._session, self._native, self._ledger = session, session.native, session.ledger
         self._plan = self._ledger.plan(prompt)
@@ -80,7 +82,7 @@ class Generation(Iterator[Event]):
         self._limit = room if max_tokens is None else min(room, max_tokens)
         self._stop_ids, self._logprobs = stop_ids, logprobs
         self._n_top = 0 if logprobs is None else max(1, logprobs)
-        self._decoder = session.tokenizer.stream(special=special)
+        self._decoder = session.tokenizer.stream(special=special, visible=visible)
         self._stops = components.pick("stops", python=StopMatcher, oracle=OracleStopMatcher)(stop)
         self._flights: deque[_Flight] = deque()
         self._submitted = self._plan.start  # positions submitted so far
@@ -203,7 +205,11 @@ class Generation(Iterator[Event]):
     # ---- on the engine thread
 
     def _begin(self) -> None:
-        """Cuts the bank back to what the plan keeps."""
+        """Cuts the bank back to what the plan keeps, or to nothing if its state cannot go back there exactly."""
+        start = self._session.reachable(self._plan.start)
+        if start < self._plan.start:
+            self._plan = SyncPlan(0, True, True)
+            self._submitted = self.cached_tokens = 0
         self._native.truncate(0, self._plan.start)
         self._native.set_sampler(0, self._sampling.desc(len(self._prompt)))
         self._ledger.commit(self._prompt, self._plan, upto=self._plan.start)
@@ -262,6 +268,8 @@ class Generation(Iterator[Event]):
                 self._native.wait(flight.ticket)
         held, known = self._native.length(0), len(self._ledger)
         if held > known:
+            known = self._session.reachable(known)
             self._native.truncate(0, known)
+            self._ledger.rewind(known)
         elif held < known:
             self._ledger.rewind(held)

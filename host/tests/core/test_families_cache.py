@@ -69,7 +69,7 @@ FLASH = deepseek((0, 0, *((4, 128) * 20), 4))
 SHAPES = st.builds(
     deepseek,
     st.lists(st.sampled_from([0, 4, 128]), min_size=1, max_size=9).map(tuple),
-    head=st.integers(1, 40).map(lambda n: 16 * n),
+    head=st.integers(1, 20).map(lambda n: 32 * n),
     index=st.integers(1, 20).map(lambda n: 32 * n),
     window=st.integers(1, 4096),
     mtp=st.integers(0, 1),

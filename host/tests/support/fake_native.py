@@ -171,6 +171,7 @@ class FakeSession:
     log: every submitted step's rows, for asserting on what the host asked of the engine.
     on_wait: called before a step runs; a place for tests to block, cancel or count.
     fail_next: an exception that the next wait raises instead of running its step.
+    keeps: positions that a bank can go back at most, as with rolling state; None: all.
     """
 
     def __init__(self, model: FakeModel, desc: SessionDesc) -> None:
@@ -181,6 +182,8 @@ class FakeSession:
         self.log: list[list[Row]] = []
         self.on_wait: Callable[[FakeSession], None] | None = None
         self.fail_next: EngineError | None = None
+        self.keeps: int | None = None
+        self._high: dict[int, int] = {}
         self.ticket = 0
         self.closed = False
         self.cancels = 0
@@ -282,17 +285,32 @@ class FakeSession:
     def length(self, bank: int) -> int:
         return len(self._bank(bank))
 
+    def rewind_floor(self, bank: int) -> int:
+        if self.keeps is None:
+            return 0
+        self._high[bank] = max(self._high.get(bank, 0), len(self._bank(bank)))
+        return max(0, self._high[bank] - self.keeps)
+
+    def _reach(self, bank: int, length: int) -> None:
+        if 0 < length < self.rewind_floor(bank):
+            raise error(Status.REWIND, f"bank {bank}: back to {length} (its floor is {self.rewind_floor(bank)})")
+
     def truncate(self, bank: int, length: int) -> None:
         tokens = self._idle(bank)
         if not 0 <= length <= len(tokens):
             raise error(Status.ARG, f"bank {bank}: truncate to {length} (it holds {len(tokens)})")
+        self._reach(bank, length)
         del tokens[length:]
+        if length == 0:
+            self._high[bank] = 0
 
     def copy(self, source: int, target: int, length: int) -> None:
         tokens = self._idle(source)
         if not 0 <= length <= len(tokens):
             raise error(Status.ARG, f"bank {source}: copy of {length} (it holds {len(tokens)})")
+        self._reach(source, length)
         self._idle(target)[:] = tokens[:length]
+        self._high[target] = self._high.get(source, 0)
 
     def snapshot(self, bank: int) -> FakeSnapshot:
         return FakeSnapshot(self._idle(bank))

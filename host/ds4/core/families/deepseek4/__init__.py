@@ -2,7 +2,8 @@
 
 Attention over a window of raw rows and compressed older ones, residuals in several streams that mix at each sub-layer,
 routed experts, and optionally a block that drafts one token ahead (MTP). keys: the metadata; tensors: what must stand
-in the file; mtp: where the drafting block's tensors are found, and joining a file that holds nothing else; cache: what a bank takes.
+in the file; mtp: where the drafting block's tensors are found, and joining a file that holds nothing else; cache: what
+a bank takes.
 
 Sources: the published key and tensor names of llama.cpp's converter and loader for this architecture, the layout of the
 files published for ds4, and DeepSeek's own configuration of the two models.
