@@ -9,27 +9,19 @@ from ds4.core.families import contract
 from ds4.core.metadata import Metadata
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import TemplateError
 
 
 def dialect(metadata: Metadata, tokenizer: Tokenizer) -> Dialect | None:
-    """The dialect of a model; None if it has none: neither its family an encoding nor its file a template.
+    """The dialect of a model; None if it has none: its family has no encoding and its file no template, or its
+    vocabulary lacks the markup of the encoding. Such a model completes texts only.
 
-    Raises TemplateError for a template that does not compile or a vocabulary without the family's markup.
+    Raises TemplateError for a template that does not compile.
     """
     facts = contract(metadata.string("general.architecture")).PROMPT
     match facts.encoder:
         case "dsv4":
-            missing = [token for token in facts.markup if token not in tokenizer.special_tokens]
-            if missing:
-                raise TemplateError(
-                    "the vocabulary lacks special tokens of the family's chat encoding",
-                    subject="tokenizer.ggml.tokens",
-                    code="template_markup",
-                    expected=", ".join(facts.markup),
-                    found=f"no {', '.join(missing)}",
-                )
-            return Dsv4Chat()
+            whole = all(token in tokenizer.special_tokens for token in facts.markup)
+            return Dsv4Chat() if whole else None
         case "":
             template = ChatTemplate.from_metadata(metadata, tokenizer)
             return None if template is None else TemplateChat(template)

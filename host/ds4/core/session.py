@@ -100,7 +100,7 @@ class Session:
     ) -> chat.Prompt:
         """The prompt of a chat, for `generate`, and for the parser of its answer: `dialect.parser(prompt)`."""
         if self.dialect is None:
-            raise TemplateError("the model file carries no chat template", code="template_missing")
+            raise TemplateError("the model file carries no chat template or markup", code="template_missing")
         switches = {name: variables.pop(name) for name in ("thinking", "effort") if name in variables}
         request = chat.ChatRequest(messages, tuple(tools or ()), variables=variables, **switches)
         return self.dialect.prompt(request, self.ctx)

@@ -44,7 +44,7 @@ class Prompts:
 
     def dialect(self) -> Dialect:
         if self._dialect is None:
-            raise invalid("This model has no chat template; use /v1/completions.", code="no_chat_template")
+            raise invalid("This model has no chat template or markup; use /v1/completions.", code="no_chat_template")
         return self._dialect
 
     def _chat(self, request: ChatRequest) -> tuple[Prompt, list[int]]:
