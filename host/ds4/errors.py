@@ -65,6 +65,12 @@ class TemplateError(Ds4Error):
     code = "template"
 
 
+class ChatError(Ds4Error):
+    """A chat that asks for what the model's way of writing chats does not have."""
+
+    code = "chat"
+
+
 class SamplingError(Ds4Error):
     """A sampling parameter out of its range."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ds4.core.chat import EFFORTS
 from ds4.core.exits import EPILOG
 from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
-from ds4.core.settings import Kind, Option, Program, boolean, integer, integers, path, text, texts
+from ds4.core.settings import Kind, Option, Program, boolean, choice, integer, integers, path, text, texts
 
 _PROMPT = "Prompt and answer"
 _PROVE = "Tokens and logits, for proving"
@@ -50,6 +51,9 @@ TOKENS: Option[int | None] = Option(
 STOP: Option[tuple[str, ...]] = Option(
     "stop", texts(), (), "End the answer before this text; may be repeated.", _PROMPT
 )
+EFFORT: Option[str | None] = Option(
+    "effort", choice(*EFFORTS), None, "How much to think, of models that can.", _PROMPT, shows="the model's own"
+)
 RAW: Option[bool] = _action("raw", "Take the prompt as it is, special tokens included: no chat template.", _PROMPT)
 INTERACTIVE: Option[bool] = Option(
     "interactive", boolean(), False, "Chat even if standard input is no terminal.", _PROMPT, ("-i",), flag_only=True
@@ -90,7 +94,7 @@ NAMES: Option[bool] = Option("names", boolean(), False, "Print names alone.", _F
 DIAGNOSTICS = (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
 
 OPTIONS: tuple[Option[Any], ...] = (
-    *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, RAW, INTERACTIVE, QUIET),
+    *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, EFFORT, RAW, INTERACTIVE, QUIET),
     *MODEL_OPTIONS,
     MTP,
     *SAMPLING_OPTIONS,

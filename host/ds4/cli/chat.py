@@ -8,14 +8,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ds4.cli.arguments import INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
+from ds4.cli.arguments import EFFORT, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
 from ds4.cli.prompt import messages
-from ds4.cli.terminal import Progress, dim, figures
+from ds4.cli.terminal import Printer, Progress, dim, figures
+from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.chat_template import PlainParser
 from ds4.core.defaults import sampling
 from ds4.core.exits import Exit
 from ds4.core.generation import Generation
 from ds4.core.model import Model
-from ds4.core.options import BACKEND, BATCH, CTX, KV, NUMERIC, THREADS, WARM
+from ds4.core.options import BACKEND, BATCH, CTX, KV, MTP, NUMERIC, THREADS, WARM
+from ds4.core.output.events import Parser
+from ds4.core.reply import Piece, Reply
 from ds4.core.sampling import Sampling
 from ds4.core.session import Session
 from ds4.core.settings import Settings
@@ -30,7 +34,9 @@ def open_model(settings: Settings, path: Path) -> Model:
     """The model, its weights read; progress shows on a terminal."""
     progress = Progress(path.name.removesuffix(".gguf"), quiet=settings[QUIET])
     try:
-        return Model.open(path, threads=settings[THREADS], warm=settings[WARM], progress=progress)
+        return Model.open(
+            path, threads=settings[THREADS], drafting=settings[MTP], warm=settings[WARM], progress=progress
+        )
     finally:
         progress.close()
 
@@ -46,22 +52,22 @@ def open_session(settings: Settings, model: Model, context: int | None) -> Sessi
 
 
 class Chat:
-    """The model must have a chat template: a format that is guessed would give answers that are nobody's fault.
+    """The model must have a chat dialect: a format that is guessed would give answers that are nobody's fault.
 
-    system: the system message, or None.
+    system: the system message, or None. effort: how much to think, or None: as the model does by itself.
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
-        if model.template is None:
-            message = "the model file carries no chat template; -p with --raw completes a text"
+        if model.dialect is None:
+            message = "the model file carries no chat template or markup; -p with --raw completes a text"
             raise TemplateError(message, code="template_missing")
-        self._model, self._settings = model, settings
+        self._model, self._settings, self._dialect = model, settings, model.dialect
         self._sampling = sampling(settings, model.inventory.metadata, FALLBACK)
         self._session = open_session(settings, model, settings[CTX])
         self._turns: list[dict[str, str]] = []
-        self._generation: Generation | None = None
+        self._reply: Reply | None = None
         self._stopped = False
-        self.system = settings[SYSTEM]
+        self.system, self.effort = settings[SYSTEM], settings[EFFORT]
 
     @property
     def context(self) -> int:
@@ -77,41 +83,49 @@ class Chat:
         """The messages so far, without the system message."""
         return list(self._turns)
 
-    def ask(self, text: str) -> Iterator[str]:
-        """The answer, piece by piece. A turn that was stopped or failed before its first text is taken back; a part of
-        an answer stays in the conversation. Raises ContextLengthError, TemplateError, EngineError."""
-        self._stopped, self._generation = False, None
+    def ask(self, text: str) -> Iterator[Piece]:
+        """The answer, piece by piece. A turn that was stopped or failed before its answer's first text is taken back; a
+        part of an answer stays in the conversation. Raises ContextLengthError, TemplateError, ChatError,
+        EngineError."""
+        self._stopped, self._reply = False, None
         self._turns.append({"role": "user", "content": text})
         try:
             system = [] if self.system is None else [{"role": "system", "content": self.system}]
+            prompt = self._session.chat_prompt([*system, *self._turns], effort=self.effort)
             generation = self._session.generate(
-                [*system, *self._turns],
+                prompt,
                 sampling=self._sampling,
                 max_tokens=self._settings[TOKENS],
                 stop=self._settings[STOP],
             )
-            self._generation = generation
-            for event in generation:
-                if event.text:
-                    yield event.text
+            self._reply = Reply(generation, self._dialect.parser(prompt))
+            for piece in self._reply:
+                yield piece
                 if self._stopped:
                     generation.close()
         finally:
-            answer = "" if self._generation is None else self._generation.text
-            if answer:
-                self._turns.append({"role": "assistant", "content": answer})
+            reply = self._reply
+            if reply is not None and reply.content:
+                thought = {"reasoning_content": reply.reasoning} if reply.reasoning else {}
+                self._turns.append({"role": "assistant", "content": reply.content, **thought})
             else:
                 self._turns.pop()
 
     def stop(self) -> None:
         """Ends the answer that is coming. May be called from a signal handler."""
         self._stopped = True
-        if self._generation is not None:
-            self._generation.cancel()
+        if self._reply is not None:
+            self._reply.generation.cancel()
 
     def figures(self) -> str:
         """Speeds of the last answer."""
-        return "" if self._generation is None else speeds(self._generation)
+        return "" if self._reply is None else speeds(self._reply.generation)
+
+    def set_effort(self, effort: str) -> None:
+        """Raises ChatError where the model does not think, and keeps what was."""
+        request = ChatRequest([{"role": "user", "content": ""}], effort=effort)
+        self._dialect.prompt(request, self.context)
+        self.effort = effort
 
     def set_system(self, text: str) -> None:
         self.system = text
@@ -142,34 +156,30 @@ def speeds(generation: Generation) -> str:
 
 
 def one_shot(settings: Settings, path: Path, prompt: str) -> int:
-    """-p: prints the answer as it comes. Ctrl-C ends it, and the command with 130."""
+    """-p: prints the answer as it comes, and on stderr what is thought before it. Ctrl-C ends it, and the command with
+    130."""
     with open_model(settings, path) as model, open_session(settings, model, settings[CTX]) as session:
-        if settings[RAW] or model.template is None:
+        parser: Parser
+        if settings[RAW] or model.dialect is None:
             # What stands in a raw prompt is meant: special tokens are read as such.
             ids = model.tokenizer.with_bos(model.tokenizer.encode(prompt, special=True))
-            generation = _generate(settings, model, session, ids)
+            generation, parser = _generate(settings, model, session, ids), PlainParser()
         else:
-            generation = _generate(settings, model, session, messages(settings[SYSTEM], prompt))
-        last = ""
+            asked = session.chat_prompt(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
+            generation, parser = _generate(settings, model, session, asked), model.dialect.parser(asked)
+        printer = Printer(sys.stdout, None if settings[QUIET] else sys.stderr)
         try:
-            for event in generation:
-                if event.text:
-                    last = event.text
-                    sys.stdout.write(last)
-                    sys.stdout.flush()
+            for piece in Reply(generation, parser):
+                printer.put(piece)
         finally:
             generation.close()
-            if last and not last.endswith("\n"):
-                sys.stdout.write("\n")
-                sys.stdout.flush()
+            printer.end()
             if not settings[QUIET] and generation.tokens:
                 sys.stderr.write(dim(speeds(generation), sys.stderr) + "\n")
     return Exit.OK
 
 
-def _generate(
-    settings: Settings, model: Model, session: Session, prompt: list[int] | list[dict[str, str]]
-) -> Generation:
+def _generate(settings: Settings, model: Model, session: Session, prompt: list[int] | Prompt) -> Generation:
     return session.generate(
         prompt,
         sampling=sampling(settings, model.inventory.metadata, FALLBACK),

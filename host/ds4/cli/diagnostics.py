@@ -82,7 +82,8 @@ def _print(text: str) -> None:
 def _validate(loaded: Inventory) -> tuple[Any, str]:
     """Every check the host can make by itself, in the order of loading; the first failure is raised."""
     # Here and not above: the tokenizer and the template engine are slow to import.
-    from ds4.core.template import ChatTemplate
+    from ds4.core.chat_template import TemplateChat
+    from ds4.core.dialects import dialect
     from ds4.core.tokenizer import Tokenizer
 
     loaded.metadata.check()
@@ -95,14 +96,19 @@ def _validate(loaded: Inventory) -> tuple[Any, str]:
             expected=f"at most {plan.hparams.n_vocab}",
             found=tokenizer.n_vocab,
         )
-    template = ChatTemplate.from_metadata(loaded.metadata, tokenizer)
+    chat = dialect(loaded.metadata, tokenizer)
+    template = isinstance(chat, TemplateChat)
+    if chat is None:
+        line = "none: prompts are used as they are"
+    else:
+        line = "compiles" if template else "not used: the family has a chat encoding of its own"
     value = {
         "valid": True,
         "metadata_keys": len(loaded.metadata),
         "tensors": len(loaded.tensors),
         "slots": len(plan.slots),
         "vocabulary": tokenizer.n_vocab,
-        "chat_template": template is not None,
+        "chat_template": template,
         "notes": list(plan.notes),
     }
     lines = [
@@ -110,7 +116,7 @@ def _validate(loaded: Inventory) -> tuple[Any, str]:
         f"tensors    {len(loaded.tensors)} in {len(loaded.shards)} file{'s' if len(loaded.shards) > 1 else ''}",
         f"bind plan  {len(plan.slots)} slots",
         f"tokenizer  {tokenizer.n_vocab} tokens",
-        f"template   {'compiles' if template is not None else 'none: prompts are used as they are'}",
+        f"template   {line}",
         *(f"note: {note}" for note in plan.notes),
         "valid",
     ]

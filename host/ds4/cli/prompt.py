@@ -6,12 +6,15 @@ import json
 import sys
 from pathlib import Path
 
-from ds4.cli.arguments import RAW, SYSTEM
+from ds4.cli.arguments import EFFORT, RAW, SYSTEM
 from ds4.core import inventory
+from ds4.core.chat import ChatRequest
+from ds4.core.dialects import dialect
 from ds4.core.exits import Exit
+from ds4.core.memory_plan import DEFAULT_CTX
 from ds4.core.metadata import Metadata
+from ds4.core.options import CTX
 from ds4.core.settings import Settings
-from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import SettingsError
 
@@ -22,11 +25,13 @@ def messages(system: str | None, prompt: str) -> list[dict[str, str]]:
 
 
 def prompt_ids(settings: Settings, tokenizer: Tokenizer, metadata: Metadata, prompt: str) -> list[int]:
-    """The ids that a prompt becomes: through the model's chat template, if it has one and --raw is not given."""
-    template = None if settings[RAW] else ChatTemplate.from_metadata(metadata, tokenizer)
-    if template is None:
+    """The ids that a prompt becomes: through the model's chat dialect, if it has one and --raw is not given."""
+    chat = None if settings[RAW] else dialect(metadata, tokenizer)
+    if chat is None:
         return tokenizer.with_bos(tokenizer.encode(prompt, special=True))
-    return tokenizer.encode_segments(template.render(messages(settings[SYSTEM], prompt)))
+    request = ChatRequest(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
+    segments = chat.prompt(request, settings[CTX] or DEFAULT_CTX).segments
+    return tokenizer.with_bos(tokenizer.encode_segments(segments))
 
 
 def dump_tokens(settings: Settings, path: Path, prompt: str | None) -> int:

@@ -12,7 +12,8 @@ from typing import TextIO
 
 from ds4.cli.chat import Chat
 from ds4.cli.reader import Reader
-from ds4.cli.terminal import dim
+from ds4.cli.terminal import Printer, dim
+from ds4.core.chat import EFFORTS
 from ds4.core.exits import Exit
 from ds4.core.kinds import expanded
 from ds4.core.reading import read_text
@@ -23,6 +24,7 @@ HELP = """\
 /help          this
 /read FILE     send a file's text as a message
 /system [TEXT] show the system message, or set it and start anew
+/think [EFFORT] how much to think, of models that can: none, minimal, low, medium, high, xhigh, max
 /ctx [N]       show how much of the context is used, or change its size
 /clear         forget the conversation
 /quit, /exit   leave (Ctrl-D too)
@@ -45,6 +47,7 @@ class Repl:
             "/help": self._help,
             "/read": self._read,
             "/system": self._system,
+            "/think": self._think,
             "/ctx": self._ctx,
             "/clear": self._clear,
             "/quit": self._quit,
@@ -80,14 +83,11 @@ class Repl:
             command(argument.strip())
 
     def _answer(self, text: str) -> None:
+        printer = Printer(self._out, None if self._quiet else self._notes)
         with interrupts(self._chat.stop):
-            last = ""
-            for last in self._chat.ask(text):
-                self._out.write(last)
-                self._out.flush()
-        if not last.endswith("\n"):
-            self._out.write("\n")
-            self._out.flush()
+            for piece in self._chat.ask(text):
+                printer.put(piece)
+        printer.end()
         if not self._quiet:
             self._note(self._chat.figures())
 
@@ -114,6 +114,14 @@ class Repl:
             self._note("system message set; the conversation starts anew")
         else:
             self._note(self._chat.system or "no system message")
+
+    def _think(self, argument: str) -> None:
+        if argument and argument not in EFFORTS:
+            self._note(f"/think needs one of {', '.join(EFFORTS)} (found {argument!r})")
+            return
+        if argument:
+            self._chat.set_effort(argument)
+        self._note(f"thinking: {self._chat.effort or 'as the model does by itself'}")
 
     def _ctx(self, argument: str) -> None:
         if argument:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
+from ds4.core.reply import Piece
+
 
 def colour(stream: TextIO, env: Mapping[str, str] | None = None) -> bool:
     """Whether to colour: a terminal that is not dumb, and NO_COLOR unset or empty (no-color.org)."""
@@ -17,6 +19,39 @@ def colour(stream: TextIO, env: Mapping[str, str] | None = None) -> bool:
 
 def dim(text: str, stream: TextIO) -> str:
     return f"\x1b[2m{text}\x1b[0m" if colour(stream) else text
+
+
+class Printer:
+    """Writes an answer as it comes: its text to `out`, and what is thought before it, dimmed, to `notes`, if any."""
+
+    def __init__(self, out: TextIO, notes: TextIO | None) -> None:
+        self._out, self._notes = out, notes
+        self._thinking, self._last = False, ""
+
+    def put(self, piece: Piece) -> None:
+        if piece.reasoning:
+            if self._notes is not None:
+                self._thinking = True
+                self._notes.write(dim(piece.text, self._notes))
+                self._notes.flush()
+            return
+        self._thought()
+        self._last = piece.text
+        self._out.write(piece.text)
+        self._out.flush()
+
+    def _thought(self) -> None:
+        if self._thinking and self._notes is not None:
+            self._notes.write("\n")
+            self._notes.flush()
+        self._thinking = False
+
+    def end(self) -> None:
+        """Ends the line that is open."""
+        self._thought()
+        if self._last and not self._last.endswith("\n"):
+            self._out.write("\n")
+            self._out.flush()
 
 
 class Progress:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ds4.core.chat import EFFORTS
 from ds4.core.encoder_dsv4 import Call, Conversation, Turn
 from ds4.core.json_text import dumps
 from ds4.core.output.tools import CallMemory, MadeCall
@@ -17,7 +18,6 @@ from ds4.errors import EncoderError
 THINK_MAX_CONTEXT = 393_216
 """The least context for Think Max; below it, it is ordinary thinking."""
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 Message = Mapping[str, Any]
 

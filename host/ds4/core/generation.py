@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ds4.core import components
@@ -73,6 +73,7 @@ class Generation(Iterator[Event]):
         logprobs: int | None,
         progress: Progress | None,
         special: bool,
+        visible: Collection[str],
     ) -> None:
         self._session, self._native, self._ledger = session, session.native, session.ledger
         self._plan = self._ledger.plan(prompt)
@@ -81,7 +82,7 @@ class Generation(Iterator[Event]):
         self._limit = room if max_tokens is None else min(room, max_tokens)
         self._stop_ids, self._logprobs = stop_ids, logprobs
         self._n_top = 0 if logprobs is None else max(1, logprobs)
-        self._decoder = session.tokenizer.stream(special=special)
+        self._decoder = session.tokenizer.stream(special=special, visible=visible)
         self._stops = components.pick("stops", python=StopMatcher, oracle=OracleStopMatcher)(stop)
         self._flights: deque[_Flight] = deque()
         self._submitted = self._plan.start  # positions submitted so far

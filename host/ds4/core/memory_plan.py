@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
+from ds4.core.families import contract_of
+from ds4.core.families.cache import KV_TYPES
 from ds4.errors import Ds4Error
 from ds4.sys.descriptors import GgmlType, HParams
 
@@ -13,9 +16,7 @@ LEAST_CTX = 256
 STEP_CTX = 256  # a chosen context is a multiple of this
 WORKING = 192 << 20  # bytes: interpreter, logits, activations, thread stacks
 KEEP_FREE = 0.10  # of what is available stays free
-
-# (elements, bytes) of one block of the KV types.
-_KV_BLOCKS = {GgmlType.F32: (1, 4), GgmlType.F16: (1, 2), GgmlType.Q8_0: (32, 34)}
+PREFILL_WIDTH = 512
 
 
 class MemoryPlanError(Ds4Error):
@@ -42,16 +43,19 @@ class MemoryPlan:
 
 
 def kv_bytes_per_position(hparams: HParams, kv_type: GgmlType) -> int:
-    """Bytes of K and V that one position of one bank takes: both, for each layer, n_head_kv heads of head_dim.
+    """Bytes that one further position of one bank takes, as the family has it.
 
     The engine's own figure is ds4_kv_bytes_per_position; this one serves before the engine is loaded.
     """
-    if kv_type not in _KV_BLOCKS:
-        names = ", ".join(kind.name for kind in _KV_BLOCKS)
+    if kv_type not in KV_TYPES:
+        names = ", ".join(kind.name for kind in KV_TYPES)
         raise MemoryPlanError("not a type of KV cache", subject="kv_type", expected=names, found=kv_type.name)
-    elements, size = _KV_BLOCKS[kv_type]
-    row = hparams.n_head_kv * hparams.head_dim
-    return 2 * hparams.n_layer * (-(-row // elements) * size)
+    return contract_of(hparams.family).kv_bytes_per_position(hparams, kv_type)
+
+
+def step_rows(width: int, ctx: int, banks: int) -> int:
+    """Most rows of one step of a session: the prefill width, and at least one for each bank."""
+    return max(min(width, ctx), banks)
 
 
 def plan(
@@ -61,8 +65,10 @@ def plan(
     available: int,
     ctx: int | None = None,
     banks: int | None = None,
+    width: int = PREFILL_WIDTH,
 ) -> MemoryPlan:
-    """Chooses what is not given. model_bytes: size of the mapped weights; available: bytes that may still be taken.
+    """Chooses what is not given. model_bytes: size of the mapped weights; available: bytes that may still be taken;
+    width: most prompt tokens of one step, which some families' banks have room for besides.
 
     A value that is given is kept. Not given, the context is the model's trained one up to DEFAULT_CTX and the banks
     are DEFAULT_BANKS; if that does not fit, first banks go (down to 1), then context (down to LEAST_CTX). The weights
@@ -77,16 +83,24 @@ def plan(
     if banks is not None and banks > 1024:
         raise MemoryPlanError("out of range", subject="banks", expected="at most 1024", found=banks)
     per_position = kv_bytes_per_position(hparams, kv_type)
+    bank_bytes = contract_of(hparams.family).bank_bytes
+
+    def taken(ctx: int, banks: int) -> int:
+        return banks * bank_bytes(hparams, kv_type, ctx, step_rows(width, ctx, banks))
+
     room = int(available * (1 - KEEP_FREE)) - model_bytes - WORKING
     wanted_ctx = min(hparams.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX) if ctx is None else ctx
     chosen_banks = DEFAULT_BANKS if banks is None else banks
     chosen_ctx = wanted_ctx
     if banks is None:
-        chosen_banks = max(1, min(chosen_banks, room // (per_position * wanted_ctx)))
-    if ctx is None and per_position * chosen_ctx * chosen_banks > room:
-        fits = max(0, room) // (per_position * chosen_banks)
-        chosen_ctx = max(min(LEAST_CTX, wanted_ctx), fits // STEP_CTX * STEP_CTX)
-    kv_bytes = per_position * chosen_ctx * chosen_banks
+        while chosen_banks > 1 and taken(wanted_ctx, chosen_banks) > room:
+            chosen_banks -= 1
+    if ctx is None and taken(chosen_ctx, chosen_banks) > room:
+        steps = bisect.bisect_right(
+            range(1, wanted_ctx // STEP_CTX + 1), room, key=lambda n: taken(n * STEP_CTX, chosen_banks)
+        )
+        chosen_ctx = max(min(LEAST_CTX, wanted_ctx), steps * STEP_CTX)
+    kv_bytes = taken(chosen_ctx, chosen_banks)
     if kv_bytes > room:
         raise MemoryPlanError(
             f"{chosen_banks} x {chosen_ctx} positions do not fit into memory",
@@ -94,11 +108,13 @@ def plan(
             expected=f"at most {_mib(available)} in all",
             found=f"{_mib(model_bytes)} of weights + {_mib(kv_bytes)} of KV cache + {_mib(WORKING)} of working memory",
         )
+    fixed = kv_bytes // chosen_banks - per_position * chosen_ctx
+    besides = f", {_mib(fixed)} a bank besides" if fixed > 0 else ""
     lines = [
         f"memory: {_mib(available)} available, {_mib(model_bytes)} of weights",
         f"context: {chosen_ctx} positions ({_why(ctx, chosen_ctx, wanted_ctx, hparams.n_ctx_train)})",
         f"banks: {chosen_banks} ({_why_banks(banks, chosen_banks)})",
-        f"KV cache: {_mib(kv_bytes)} when full ({kv_type.name}, {per_position} bytes a position)",
+        f"KV cache: {_mib(kv_bytes)} when full ({kv_type.name}, {per_position} bytes a position{besides})",
     ]
     if hparams.n_ctx_train and chosen_ctx > hparams.n_ctx_train:
         lines.append(f"warning: the model was trained for {hparams.n_ctx_train} positions")

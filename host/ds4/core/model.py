@@ -18,28 +18,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ds4.core import bind, memory_plan
+from ds4.core.chat import Dialect
+from ds4.core.dialects import dialect
 from ds4.core.engine import EngineThread
 from ds4.core.families import deepseek4
 from ds4.core.identify import Identity, identify_inventory
 from ds4.core.inventory import Inventory
 from ds4.core.inventory import load as load_inventory
+from ds4.core.memory_plan import PREFILL_WIDTH
 from ds4.core.session import Session
-from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 from ds4.sys.cpus import physical_cores
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
 from ds4.sys.memory import available_bytes
 from ds4.sys.native import NativeModel, NativeSession
 
-PREFILL_WIDTH = 512
-
 
 class Model:
     """Made by Model.open.
 
-    identity: what the file says of itself. inventory, plan: its tensors and how they are bound. tokenizer, template:
-    of its vocabulary and chat template (None if it carries none). threads: how many compute. engine, native: the
-    thread and the handle, for those who schedule steps themselves (the server).
+    identity: what the file says of itself. inventory, plan: its tensors and how they are bound. tokenizer: of its
+    vocabulary. dialect: how it writes chats (None: it completes texts only). threads: how many compute. engine, native:
+    the thread and the handle, for those who schedule steps themselves (the server).
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Model:
         inventory: Inventory,
         plan: bind.BindPlan,
         tokenizer: Tokenizer,
-        template: ChatTemplate | None,
+        dialect: Dialect | None,
         engine: EngineThread,
         native: NativeModel,
         threads: int,
     ) -> None:
-        self.inventory, self.plan, self.tokenizer, self.template = inventory, plan, tokenizer, template
+        self.inventory, self.plan, self.tokenizer, self.dialect = inventory, plan, tokenizer, dialect
         self.engine, self.native, self.threads = engine, native, threads
         self.identity: Identity = identify_inventory(inventory)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -81,7 +81,7 @@ class Model:
             inventory = deepseek4.attach(inventory, load_inventory(Path(drafting)))
         plan = bind.plan(inventory)
         tokenizer = Tokenizer.from_metadata(inventory.metadata)
-        template = ChatTemplate.from_metadata(inventory.metadata, tokenizer)
+        chat = dialect(inventory.metadata, tokenizer)
         engine = EngineThread()
         try:
             native = engine.call(NativeModel.open, plan.desc())
@@ -92,7 +92,7 @@ class Model:
             engine.close()
             raise
         count = threads if threads is not None else physical_cores()
-        return cls(inventory, plan, tokenizer, template, engine, native, count)
+        return cls(inventory, plan, tokenizer, chat, engine, native, count)
 
     @property
     def path(self) -> Path:
@@ -113,7 +113,7 @@ class Model:
         prefill_width: most prompt tokens in one step. Raises MemoryPlanError, EngineError.
         """
         weights, hparams = self.plan.weight_bytes, self.plan.hparams
-        size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1).ctx
+        size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1, prefill_width).ctx
         desc = SessionDesc(
             n_banks=1,
             n_ctx=size,
@@ -125,7 +125,7 @@ class Model:
             kv_type=kv_type,
         )
         native = self.engine.call(NativeSession, self.native, desc)
-        session = Session(self.engine, native, self.tokenizer, self.template)
+        session = Session(self.engine, native, self.tokenizer, self.dialect)
         self._sessions.add(session)
         return session
 

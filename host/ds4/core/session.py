@@ -7,13 +7,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ds4.core import components
+from ds4.core import chat, components
 from ds4.core.engine import EngineThread
 from ds4.core.generation import Event, FinishReason, Generation, Progress
 from ds4.core.ledger import SessionLedger
 from ds4.core.sampling import Sampling
 from ds4.core.tapes.ledger import OracleSessionLedger
-from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Cancelled, Ds4Error, SamplingError, TemplateError, TokenizerError
 from ds4.sys.descriptors import MAX_TOP
@@ -21,7 +20,7 @@ from ds4.sys.native import NativeSession, NativeSnapshot, Row
 
 __all__ = ["Event", "FinishReason", "Generation", "Progress", "Prompt", "Session"]
 
-Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+Prompt = str | chat.Prompt | Sequence[int] | Sequence[Mapping[str, Any]]
 
 
 class Session:
@@ -33,9 +32,9 @@ class Session:
     """
 
     def __init__(
-        self, engine: EngineThread, native: NativeSession, tokenizer: Tokenizer, template: ChatTemplate | None
+        self, engine: EngineThread, native: NativeSession, tokenizer: Tokenizer, dialect: chat.Dialect | None
     ) -> None:
-        self.engine, self.native, self.tokenizer, self.template = engine, native, tokenizer, template
+        self.engine, self.native, self.tokenizer, self.dialect = engine, native, tokenizer, dialect
         self.ledger = components.pick("ledger", python=SessionLedger, oracle=OracleSessionLedger)(native.desc.n_ctx)
         self._active: Generation | None = None
         self.lock = threading.RLock()  # held by whoever moves the bank or the ledger
@@ -68,10 +67,13 @@ class Session:
         self, prompt: Prompt, *, tools: Sequence[Mapping[str, Any]] | None = None, **variables: Any
     ) -> list[int]:
         """Token ids of a prompt: plain text (special tokens in it are text; BOS is added by the model's habit), ids,
-        or messages such as {"role": "user", "content": "..."} through the chat template.
+        or messages such as {"role": "user", "content": "..."} through the model's chat dialect, or its prompt.
 
-        tools, variables: for the template. Raises TokenizerError or TemplateError.
+        tools: of the chat. variables: switches of `chat.ChatRequest` (thinking, effort), and a template's own. Raises
+        TokenizerError, TemplateError, ChatError or EncoderError.
         """
+        if isinstance(prompt, chat.Prompt):
+            return self.tokenizer.with_bos(self.tokenizer.encode_segments(prompt.segments))
         if isinstance(prompt, str):
             return self.tokenizer.with_bos(self.tokenizer.encode(prompt))
         if prompt is None or isinstance(prompt, bytes | bytearray | memoryview | Mapping):  # some are lists of ints too
@@ -79,11 +81,8 @@ class Session:
             raise TokenizerError("not a prompt", subject="prompt", expected=expected, found=type(prompt).__name__)
         items = list(prompt)
         if items and all(isinstance(item, Mapping) for item in items):
-            if self.template is None:
-                raise TemplateError("the model file carries no chat template", code="template_missing")
             messages: list[Mapping[str, Any]] = [item for item in items if isinstance(item, Mapping)]
-            segments = self.template.render(messages, tools=tools, **variables)
-            return self.tokenizer.with_bos(self.tokenizer.encode_segments(segments))
+            return self.encode(self.chat_prompt(messages, tools=tools, **variables))
         ids: list[int] = []
         for item in items:
             if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < self.tokenizer.n_vocab:
@@ -91,6 +90,20 @@ class Session:
                 raise TokenizerError("not a prompt", subject="prompt", expected=expected, found=repr(item)[:80])
             ids.append(item)
         return ids
+
+    def chat_prompt(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **variables: Any,
+    ) -> chat.Prompt:
+        """The prompt of a chat, for `generate`, and for the parser of its answer: `dialect.parser(prompt)`."""
+        if self.dialect is None:
+            raise TemplateError("the model file carries no chat template or markup", code="template_missing")
+        switches = {name: variables.pop(name) for name in ("thinking", "effort") if name in variables}
+        request = chat.ChatRequest(messages, tuple(tools or ()), variables=variables, **switches)
+        return self.dialect.prompt(request, self.ctx)
 
     def generate(
         self,
@@ -110,8 +123,9 @@ class Session:
 
         sampling: None is greedy. max_tokens: None is what the context has room for. stop: strings that end the answer
         and are not shown. ignore_eos: goes on past end tokens. logprobs: how many of the likeliest tokens to report
-        with each (0..64; 0: only the drawn one's). special: whether control tokens show in the text. progress: called
-        on the caller's thread while a long prompt is evaluated.
+        with each (0..64; 0: only the drawn one's). special: whether control tokens show in the text; in answers to
+        chats those that mark reasoning and tool calls always do. progress: called on the caller's thread while a long
+        prompt is evaluated.
 
         Raises at once ContextLengthError (with both numbers), TokenizerError, TemplateError, SamplingError; while
         iterating, EngineError. A second generation ends the first.
@@ -136,6 +150,7 @@ class Session:
                 logprobs=logprobs,
                 progress=progress,
                 special=special,
+                visible=self.dialect.visible if self.dialect is not None and _is_chat(prompt) else frozenset(),
             )
             self._active = generation
         return generation
@@ -255,6 +270,12 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_chat(prompt: Prompt) -> bool:
+    return isinstance(prompt, chat.Prompt) or (
+        not isinstance(prompt, str) and any(isinstance(item, Mapping) for item in prompt)
+    )
 
 
 def _stop_strings(stop: str | Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ import os
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -64,9 +64,11 @@ class StreamDecoder:
 
     __slots__ = ("_bytes", "_hidden", "_strip", "_utf8")
 
-    def __init__(self, tokenizer: Tokenizer, special: bool, strip: bool) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, special: bool, strip: bool, visible: Collection[str] = frozenset()
+    ) -> None:
         self._bytes = tokenizer.token_bytes
-        self._hidden = frozenset() if special else tokenizer.control_ids
+        self._hidden = frozenset() if special else tokenizer.control_ids - tokenizer.ids_of(visible)
         self._strip = strip
         self._utf8 = components.pick("stops", python=Utf8Stream, oracle=OracleUtf8Stream)()
 
@@ -253,9 +255,16 @@ class Tokenizer:
         text.append(decoder.flush())
         return "".join(text)
 
-    def stream(self, *, special: bool = True, continuation: bool = True) -> StreamDecoder:
-        """A decoder for ids that arrive one at a time; by default they continue a prompt."""
-        return StreamDecoder(self, special, self.vocabulary.space_prefix and not continuation)
+    def stream(
+        self, *, special: bool = True, continuation: bool = True, visible: Collection[str] = frozenset()
+    ) -> StreamDecoder:
+        """A decoder for ids that arrive one at a time; by default they continue a prompt. visible: special tokens that
+        show although special is False."""
+        return StreamDecoder(self, special, self.vocabulary.space_prefix and not continuation, visible)
+
+    def ids_of(self, tokens: Collection[str]) -> frozenset[int]:
+        """Ids of those of these special tokens that the vocabulary has."""
+        return frozenset([self.special_tokens[text] for text in tokens if text in self.special_tokens])
 
 
 class _RunCache:

@@ -21,9 +21,11 @@ from types import FrameType
 import uvicorn
 
 from ds4.core import bind, components
+from ds4.core.chat import Dialect
+from ds4.core.dialects import dialect
+from ds4.core.families import State, contract_of
 from ds4.core.options import WARM
 from ds4.core.settings import Settings
-from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Cancelled, Ds4Error, SettingsError
 from ds4.server import arguments as args
@@ -116,24 +118,28 @@ class EngineThread(threading.Thread):
             if plan.settings[WARM]:
                 model.warm(self._progress)
             tokenizer = Tokenizer.from_metadata(plan.inventory.metadata)
-            template = ChatTemplate.from_metadata(plan.inventory.metadata, tokenizer)
+            chat = dialect(plan.inventory.metadata, tokenizer)
             session = NativeSession(model, plan.session)
             try:
-                self._run(session, tokenizer, template, time.monotonic() - began)
+                self._run(session, tokenizer, chat, time.monotonic() - began)
             finally:
                 session.close()
         finally:
             model.close()
 
-    def _run(self, session: NativeSession, tokenizer: Tokenizer, template: ChatTemplate | None, seconds: float) -> None:
+    def _run(self, session: NativeSession, tokenizer: Tokenizer, chat: Dialect | None, seconds: float) -> None:
         plan, service = self._plan, self._service
-        scheduler = schedule.scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
+        rolling = contract_of(plan.bind.hparams.family).STATE is State.ROLLING
+        scheduler = schedule.scheduler(
+            plan.session.n_banks, plan.session.max_rows, service.limits.queue, rolling=rolling
+        )
         self.engine = EngineLoop(
             session,
             scheduler,
-            lambda: tokenizer.stream(special=False),
+            lambda visible: tokenizer.stream(special=False, visible=visible),
             stop_ids=tokenizer.stop_ids,
             context=plan.session.n_ctx,
+            rolling=rolling,
             loop=self._loop,
             metrics=service.metrics,
             limits=service.limits,
@@ -141,7 +147,7 @@ class EngineThread(threading.Thread):
         served = Served(
             model_id=plan.model_id,
             tokenizer=tokenizer,
-            prompts=Prompts(tokenizer, template),
+            prompts=Prompts(tokenizer, chat, plan.session.n_ctx),
             engine=self.engine,
             context=plan.session.n_ctx,
             fingerprint=plan.fingerprint,

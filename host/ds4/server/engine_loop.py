@@ -48,6 +48,7 @@ class StepSession(Protocol):
     def wait(self, ticket: int) -> Any: ...
     def set_sampler(self, bank: int, desc: SamplerDesc) -> None: ...
     def length(self, bank: int) -> int: ...
+    def rewind_floor(self, bank: int) -> int: ...
     def truncate(self, bank: int, length: int) -> None: ...
     def copy(self, source: int, target: int, length: int) -> None: ...
     def cancel(self) -> None: ...
@@ -55,16 +56,18 @@ class StepSession(Protocol):
 
 class EngineLoop:
     """session: the engine's banks; scheduler: made for as many banks and rows; decoder: makes a stream decoder for one
-    choice; stop_ids: tokens that end an answer; context: positions of one bank."""
+    choice, in which these special tokens show; stop_ids: tokens that end an answer; context: positions of one bank;
+    rolling: banks cannot go back to every position."""
 
     def __init__(
         self,
         session: StepSession,
         scheduler: Scheduler,
-        decoder: Callable[[], Decoder],
+        decoder: Callable[[frozenset[str]], Decoder],
         *,
         stop_ids: frozenset[int],
         context: int,
+        rolling: bool = False,
         loop: asyncio.AbstractEventLoop,
         metrics: Metrics,
         limits: Limits | None = None,
@@ -73,6 +76,7 @@ class EngineLoop:
         self.scheduler, self.context = scheduler, context
         self._session, self._decoder, self._stop_ids = session, decoder, stop_ids
         self._loop, self._metrics, self._limits, self._clock = loop, metrics, limits or Limits(), clock
+        self._rolling = rolling
         self._keys = itertools.count(1)
         self._choices: dict[int, Choice] = {}
         self._tickets: deque[int] = deque()
@@ -102,7 +106,8 @@ class EngineLoop:
                 nbytes=request.nbytes if index == 0 else 0,
             )
             timelines.append(timeline)
-            job.choices.append(Choice(job, index, timeline, self._decoder()))
+            visible = request.answer.visible if request.answer is not None else frozenset()
+            job.choices.append(Choice(job, index, timeline, self._decoder(visible)))
         with self._changed:
             if self._stopping:
                 raise self._shed("stopping")
@@ -188,10 +193,16 @@ class EngineLoop:
             self._session.copy(placement.source.index, bank, keep)
         else:
             self._session.truncate(bank, keep)
+        self._learn_floor(placement.bank)
         choice = self._choices.get(timeline.key)
         if choice is not None:  # else its client left a moment ago; its rows run once, unheard
             self._session.set_sampler(bank, choice.sampler())
             self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, self._clock() - timeline.arrived)
+
+    def _learn_floor(self, bank: Bank) -> None:
+        """Tells the scheduler how far back a bank can go: what it has computed moves that."""
+        if self._rolling:
+            bank.floor = self._session.rewind_floor(bank.index)
 
     def _collect(self) -> None:
         ticket = self._tickets.popleft()
@@ -204,6 +215,8 @@ class EngineLoop:
         with self._changed:
             step = self.scheduler.open[0]
             drawn = self.scheduler.complete(result.tokens, result.elapsed_ns, now)
+            for bank, _ in step.spans:
+                self._learn_floor(bank)
             self._metrics.step(step.decoding, step.prompt_rows, len(drawn), result.elapsed_ns)
             for timeline, token, row in drawn:
                 choice = self._choices[timeline.key]
@@ -252,6 +265,7 @@ class EngineLoop:
             if bank.owner is not None and (choice := self._choices.get(bank.owner.key)):
                 self._fail(choice, ApiError(500, "The engine lost the state of this request.", code="engine"))
             self.scheduler.forget(bank.index, length)
+        self._learn_floor(bank)
 
     def _fail(self, choice: Choice, error: ApiError) -> None:
         """Ends the whole request of a choice with an error. Holds the lock."""

@@ -9,8 +9,10 @@ import json
 
 from ds4.errors import (
     Cancelled,
+    ChatError,
     ContextLengthError,
     Ds4Error,
+    EncoderError,
     EngineError,
     SamplingError,
     TemplateError,
@@ -101,6 +103,11 @@ def from_error(error: Exception) -> ApiError:
             return invalid(str(error), error.subject)
         case TemplateError():
             return invalid(f"The chat template refuses this conversation: {error}", "messages", error.code)
+        case ChatError():
+            asks = error.code == "chat_last_message"
+            return invalid(str(error), error.subject, "invalid_value" if asks else "unsupported_parameter")
+        case EncoderError():
+            return invalid(str(error), error.subject or "messages", error.code)
         case TokenizerError():
             return invalid(str(error), None, error.code)
         case Cancelled():

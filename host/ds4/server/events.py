@@ -21,11 +21,34 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class Delta:
-    """More text of a choice; logprobs of the tokens behind it where they were asked for."""
+    """More text of a choice, of its answer or of the reasoning before it; logprobs of the tokens behind it where they
+    were asked for."""
 
     choice: int
     text: str
     logprobs: list[TokenLogprob] | None = None
+    reasoning: bool = False
+
+
+@dataclass(slots=True)
+class CallDelta:
+    """More of a tool call. The first one of a call has its id and its name; arguments: joined, JSON text."""
+
+    choice: int
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    logprobs: list[TokenLogprob] | None = None
+
+
+@dataclass(slots=True)
+class CallsVoid:
+    """The calls from index `first` on were none: their text was malformed, and follows as what it is. A stream has told
+    of them already."""
+
+    choice: int
+    first: int
 
 
 @dataclass(slots=True)
@@ -33,13 +56,14 @@ class Finished:
     """A choice is complete. cached: prompt tokens that were not computed; times in seconds on the engine's clock."""
 
     choice: int
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "tool_calls"]
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     arrived: float
     first_token: float
     last_token: float
+    reasoning_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -59,7 +83,7 @@ class HungUp:
     """The client is gone; whoever renders stops."""
 
 
-Event = Delta | Finished | Failed | KeepAlive | HungUp
+Event = Delta | CallDelta | CallsVoid | Finished | Failed | KeepAlive | HungUp
 
 _OVERHEAD = 256  # bytes that a rendered event takes beside its text
 
@@ -87,6 +111,8 @@ class Channel:
             if self.shortcut is not None and waiter is not None and not waiter.done() and self.shortcut(event):
                 return
             self.backlog += len(event.text) + _OVERHEAD
+        elif type(event) is CallDelta:
+            self.backlog += len(event.arguments) + _OVERHEAD
         self._events.append(event)
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

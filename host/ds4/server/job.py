@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
-from ds4.server.events import Channel, Delta, Event, Finished, TokenLogprob
+from ds4.server.answer import Reader, Reason
+from ds4.server.events import CallsVoid, Channel, Delta, Event, Finished, TokenLogprob
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.sequence import Sequence as Timeline
 from ds4.server.text import ChoiceText, Decoder
@@ -38,14 +40,16 @@ class Job:
 
 
 class Choice:
-    """One answer of a job: its timeline in the scheduler and its text so far."""
+    """One answer of a job: its timeline in the scheduler and its text so far. reader: of a chat's answer."""
 
-    __slots__ = ("first_token", "index", "job", "last_token", "text", "timeline")
+    __slots__ = ("first_token", "index", "job", "last_token", "reader", "reasoning_tokens", "text", "timeline")
 
     def __init__(self, job: Job, index: int, timeline: Timeline, decoder: Decoder) -> None:
         self.job, self.index, self.timeline = job, index, timeline
         self.text = ChoiceText(decoder, job.request.stop, job.request.logprobs is not None)
+        self.reader = None if job.request.answer is None else Reader(job.request.answer, index)
         self.first_token = self.last_token = 0.0
+        self.reasoning_tokens = 0
 
     def sampler(self) -> SamplerDesc:
         seed = (self.job.seed + self.index * _ODD) & _UINT64
@@ -63,25 +67,50 @@ class Choice:
         if not self.first_token:
             self.first_token = now
         self.last_token = now
+        if self.reader is not None and self.reader.reasoning:
+            self.reasoning_tokens += 1
         shown = "" if token in timeline.stop_ids else text.push(token)
         if timeline.finish is not None and not text.stopped:
             shown += text.flush()
+        if self.reader is not None:
+            return self._read(self.reader, shown)
         events: list[Event] = []
         if shown:
             events.append(Delta(self.index, shown, text.take_logprobs()))
         if timeline.finish is not None or text.stopped:
-            events.append(self._finished())
+            events.append(self._finished(self._reason()))
         return events
 
-    def _finished(self) -> Finished:
+    def _read(self, reader: Reader, shown: str) -> list[Event]:
+        text, timeline = self.text, self.timeline
+        parts = reader.push(shown)
+        reason: Reason | None = None
+        if reader.complete:
+            text.stopped = True
+        if timeline.finish is not None or text.stopped:
+            more, reason = reader.finish(self._reason())
+            parts += more
+        first = next((part for part in parts if not isinstance(part, CallsVoid)), None)
+        if first is not None:
+            first.logprobs = text.take_logprobs()
+        events: list[Event] = [*parts]
+        if reason is not None:
+            events.append(self._finished(reason))
+        return events
+
+    def _reason(self) -> Literal["stop", "length"]:
+        return "length" if self.timeline.finish == "length" and not self.text.stopped else "stop"
+
+    def _finished(self, reason: Reason) -> Finished:
         timeline = self.timeline
         return Finished(
             self.index,
-            "length" if timeline.finish == "length" and not self.text.stopped else "stop",
+            reason,
             len(timeline.prompt),
             timeline.placement.keep if timeline.placement is not None else 0,
             len(timeline.drawn),
             timeline.arrived,
             self.first_token,
             self.last_token,
+            self.reasoning_tokens,
         )

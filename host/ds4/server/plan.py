@@ -47,12 +47,18 @@ class ServingPlan:
         plan = bind.plan(files)
         kv_type = GgmlType[settings[KV].upper()]
         memory = memory_plan.plan(
-            plan.hparams, kv_type, identity.weight_bytes, available_bytes(), settings[CTX], settings[MAX_SEQS]
+            plan.hparams,
+            kv_type,
+            identity.weight_bytes,
+            available_bytes(),
+            settings[CTX],
+            settings[MAX_SEQS],
+            settings[BATCH],
         )
         session = SessionDesc(
             n_banks=memory.banks,
             n_ctx=memory.ctx,
-            max_rows=max(min(settings[BATCH], memory.ctx), memory.banks),
+            max_rows=memory_plan.step_rows(settings[BATCH], memory.ctx, memory.banks),
             max_out=memory.banks,
             n_threads=settings[THREADS] or physical_cores(),
             backend=Backend[settings[BACKEND].upper()],

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from ds4.core.template import ChatTemplate
+from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.tokenizer import Tokenizer
 from ds4.server.errors import invalid
 
@@ -19,39 +19,37 @@ T = TypeVar("T")
 
 
 class Prompts:
-    """template: None for a model that has none, which serves completions only."""
+    """dialect: None for a model that has none, which serves completions only. context: positions of one bank."""
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
-        self.tokenizer = tokenizer
-        self._template = template
+    def __init__(self, tokenizer: Tokenizer, dialect: Dialect | None, context: int) -> None:
+        self.tokenizer, self.context = tokenizer, context
+        self._dialect = dialect
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="ds4-prompt")
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Calls a function on a prompt thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
-    async def chat(self, messages: list[dict[str, Any]], *, generation_prompt: bool = True) -> list[int]:
-        """Ids of a conversation; message text never becomes markup."""
-        return await self.run(self._chat, messages, generation_prompt)
+    async def chat(self, request: ChatRequest) -> tuple[Prompt, list[int]]:
+        """A chat's prompt and its ids; what the request brings never becomes markup."""
+        return await self.run(self._chat, request)
 
     async def raw(self, texts: list[str]) -> list[list[int]]:
         """Ids of completion prompts. Their author renders templates himself, so markup in them is meant."""
         return await self.run(self._raw, texts)
 
-    async def render(self, messages: list[dict[str, Any]], generation_prompt: bool) -> str:
-        template = self.template()
-        return await self.run(
-            lambda: template.render_text(messages, add_generation_prompt=generation_prompt),
-        )
+    async def render(self, request: ChatRequest) -> str:
+        dialect = self.dialect()
+        return await self.run(lambda: dialect.prompt(request, self.context).text)
 
-    def template(self) -> ChatTemplate:
-        if self._template is None:
-            raise invalid("This model has no chat template; use /v1/completions.", code="no_chat_template")
-        return self._template
+    def dialect(self) -> Dialect:
+        if self._dialect is None:
+            raise invalid("This model has no chat template or markup; use /v1/completions.", code="no_chat_template")
+        return self._dialect
 
-    def _chat(self, messages: list[dict[str, Any]], generation_prompt: bool) -> list[int]:
-        segments = self.template().render(messages, add_generation_prompt=generation_prompt)
-        return self.tokenizer.with_bos(self.tokenizer.encode_segments(segments))
+    def _chat(self, request: ChatRequest) -> tuple[Prompt, list[int]]:
+        prompt = self.dialect().prompt(request, self.context)
+        return prompt, self.tokenizer.with_bos(self.tokenizer.encode_segments(prompt.segments))
 
     def _raw(self, texts: list[str]) -> list[list[int]]:
         return [self.tokenizer.with_bos(self.tokenizer.encode(text, special=True)) for text in texts]

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from ds4.core.sampling import Sampling
 from ds4.server import limits
+from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
 
 _REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -31,6 +32,7 @@ class GenerationRequest:
     prompts:    token ids, each at least one and shorter than the context.
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
+    answer:     how answers are read, of a chat; None: their text is all there is.
     """
 
     id: str
@@ -41,6 +43,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None
+    answer: ChatAnswer | None = None
     cache_prompt: bool = True
     stream: bool = False
     include_usage: bool = False

@@ -58,9 +58,7 @@ def test_a_variable_that_names_no_side_is_refused(ledger: Path, monkeypatch: pyt
         components.pick("stops", python=python, oracle=oracle)
 
 
-def test_a_variable_that_is_wrong_is_told_before_anything_begins(
-    ledger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_that_is_wrong_is_told_before_anything_begins(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     components.check()
     monkeypatch.setenv("DS4_COMPONENT_STOPS", "rust")
     with pytest.raises(SettingsError, match="oracle or python"):

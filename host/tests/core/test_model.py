@@ -70,7 +70,7 @@ def test_a_stop_string_over_several_tokens_is_cut_out(model: Model) -> None:
 
 def test_identity_and_template_come_with_the_model(model: Model) -> None:
     assert model.identity.architecture == "llama"
-    assert model.template is not None
+    assert model.dialect is not None
     assert model.tokenizer.n_vocab == model.plan.hparams.n_vocab
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from ds4.core.chat_template import TemplateChat
 from ds4.core.engine import EngineThread
 from ds4.core.sampling import Sampling
 from ds4.core.session import Event, Prompt, Session
@@ -43,8 +44,8 @@ def engine() -> Iterator[EngineThread]:
 
 def make(engine: EngineThread, tokenizer: Tokenizer = NO_STOPS, **options: Any) -> tuple[Session, FakeSession]:
     fake = fake_session(**options)
-    template = ChatTemplate(CHATML, special_tokens=CHATML_SPECIALS)
-    return Session(engine, cast(NativeSession, fake), tokenizer, template), fake
+    dialect = TemplateChat(ChatTemplate(CHATML, special_tokens=CHATML_SPECIALS))
+    return Session(engine, cast(NativeSession, fake), tokenizer, dialect), fake
 
 
 def saying(engine: EngineThread, text: str, prompt: int = 2, **options: Any) -> tuple[Session, FakeSession]:

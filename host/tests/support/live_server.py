@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import uvicorn
+from ds4.core.chat_template import TemplateChat
 from ds4.core.sampling import Sampling
 from ds4.server.app import create_app
 from ds4.server.doorkeeper import Doorkeeper
@@ -56,7 +57,7 @@ class ByteTokenizer:
     def token_bytes(self, token: int) -> bytes:
         return bytes([token])
 
-    def stream(self, *, special: bool = True) -> ByteDecoder:
+    def stream(self, visible: frozenset[str] = frozenset()) -> ByteDecoder:
         return ByteDecoder()
 
 
@@ -178,7 +179,7 @@ class LiveServer:
         served = Served(
             model_id="fake",
             tokenizer=cast(Any, tokenizer),
-            prompts=Prompts(cast(Any, tokenizer), cast(Any, RoleTemplate())),
+            prompts=Prompts(cast(Any, tokenizer), TemplateChat(cast(Any, RoleTemplate())), self.context),
             engine=self.engine,
             context=self.context,
             fingerprint="ds4-test",

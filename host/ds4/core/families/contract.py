@@ -97,6 +97,13 @@ class FamilyContract(Protocol):
     def required(self, hparams: HParams) -> Iterable[tuple[Role, int]]:
         """(role, layer) of every slot that a plan with these parameters must fill."""
 
+    def kv_bytes_per_position(self, hparams: HParams, kv_type: GgmlType) -> int:
+        """Bytes that one further position of a bank takes; native's ds4_kv_bytes_per_position, without native."""
+
+    def bank_bytes(self, hparams: HParams, kv_type: GgmlType, n_ctx: int, max_rows: int) -> int:
+        """Bytes of state of a full bank of n_ctx positions in a session whose steps have max_rows rows at most;
+        native's ds4_bank_bytes, without native."""
+
     def unknown(self, config: Any) -> tuple[str, ...]:
         """Keys with the family's prefix that were not used."""
 

@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ds4.core.cursor import shown
+from ds4.core.families.cache import row_bytes
 from ds4.core.families.contract import MATRIX_TYPES, VECTOR_TYPES, Lane, PromptFacts, SlotSpec, State, note_unknown
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
-from ds4.sys.descriptors import Family, HParams, Role, RopeKind, RopeScaling
+from ds4.sys.descriptors import Family, GgmlType, HParams, Role, RopeKind, RopeScaling
 
 FAMILY = Family.LLAMA
 ARCHITECTURE = "llama"
@@ -172,6 +173,15 @@ def slots(config: Config) -> list[SlotSpec]:
         SlotSpec(Role.ROPE_FREQS, -1, "rope_freqs.weight", (c.rope_dim // 2,), vector, required=False),
     ]
     return out
+
+
+def kv_bytes_per_position(hparams: HParams, kv_type: GgmlType) -> int:
+    """K and V of n_head_kv heads of head_dim, for each layer."""
+    return 2 * hparams.n_layer * row_bytes(kv_type, hparams.n_head_kv * hparams.head_dim)
+
+
+def bank_bytes(hparams: HParams, kv_type: GgmlType, n_ctx: int, max_rows: int) -> int:
+    return kv_bytes_per_position(hparams, kv_type) * n_ctx
 
 
 def hparams(config: Config) -> HParams:

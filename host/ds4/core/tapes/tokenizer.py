@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ds4.core import components
@@ -253,8 +253,10 @@ class OracleTokenizer(Tokenizer):
     def decode(self, ids: Iterable[int], *, special: bool = True, continuation: bool = False) -> str:
         return self._decoded(tuple(ids), special=special)
 
-    def stream(self, *, special: bool = True, continuation: bool = True) -> StreamDecoder:
-        return self._streamed(self, special, False)
+    def stream(
+        self, *, special: bool = True, continuation: bool = True, visible: Collection[str] = frozenset()
+    ) -> StreamDecoder:
+        return self._streamed(self, special, False, visible)
 
     def _encode(self, segments: Iterable[Segment]) -> list[int]:
         ids = self.ask(Encode(tuple(segments)))
@@ -275,11 +277,14 @@ class OracleTokenizer(Tokenizer):
 class OracleStreamDecoder(StreamDecoder):
     """StreamDecoder, answered by the oracle: the ids since nothing was held back are played again with every push."""
 
-    __slots__ = ("_held", "_ids", "_special", "_tokenizer")
+    __slots__ = ("_held", "_ids", "_special", "_tokenizer", "_visible")
 
-    def __init__(self, tokenizer: Tokenizer, special: bool, strip: bool) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, special: bool, strip: bool, visible: Collection[str] = frozenset()
+    ) -> None:
         assert isinstance(tokenizer, OracleTokenizer)
         self._tokenizer, self._special = tokenizer, special
+        self._visible = tokenizer.ids_of(visible)
         self._ids: tuple[int, ...] = ()
         self._held = ""
 
@@ -289,7 +294,8 @@ class OracleStreamDecoder(StreamDecoder):
 
     def push(self, token: int) -> str:
         ids = (*self._ids, token)
-        result = self._tokenizer.ask(Stream(self._special, ids))
+        # The oracle shows all special tokens or none; none is held back, so those before are not in ids.
+        result = self._tokenizer.ask(Stream(self._special or token in self._visible, ids))
         assert isinstance(result, Texts)
         *_, shown, self._held = result.texts
         self._ids = ids if self._held else ()

@@ -196,5 +196,3 @@ def _report(written: Written, mix: Mix) -> str:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         lines.append(f"rows no whole blocks of their type, so stored in another: {', '.join(names[:3])}{more}")
     return "".join(line + "\n" for line in lines)
-
-

@@ -25,17 +25,23 @@ Reuse = Literal["cold", "exact", "partial", "fork"]
 
 @dataclass(slots=True, eq=False)
 class Bank:
-    """One timeline of the engine. `open` counts the steps in flight that have rows here."""
+    """One timeline of the engine. `open` counts the steps in flight that have rows here. floor: the least length above
+    0 that it can go back to; 0 for banks that remember every position."""
 
     index: int
     tokens: list[int] = field(default_factory=list)
     owner: Sequence | None = None
     open: int = 0
     used_at: int = 0
+    floor: int = 0
 
     @property
     def free(self) -> bool:
         return self.owner is None and self.open == 0
+
+    def keeps(self, shared: int) -> int:
+        """What can be kept of the first `shared` tokens: all of them, or nothing."""
+        return shared if shared >= self.floor else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,10 @@ def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | Non
     if not free:
         return None
     limit = len(prompt) - 1
-    keeps = {bank: min(shared_prefix(bank.tokens, prompt), limit) if reuse or bank is leader else 0 for bank in banks}
+    keeps = {
+        bank: bank.keeps(min(shared_prefix(bank.tokens, prompt), limit)) if reuse or bank is leader else 0
+        for bank in banks
+    }
     source = max(banks, key=lambda bank: (keeps[bank], bank.free))
     worthwhile = [bank for bank in free if 0 < keeps[bank] >= len(bank.tokens) - keeps[bank]]
     if worthwhile:

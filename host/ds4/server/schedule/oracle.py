@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from ds4.core import components
-from ds4.errors import Ds4Error
+from ds4.errors import Ds4Error, SettingsError
 from ds4.server.schedule.admission import QueueLimits, Shed
 from ds4.server.schedule.banks import Placement, Reuse
 from ds4.server.schedule.scheduler import Drawn, Row, Scheduler, Step
@@ -36,12 +36,20 @@ log = logging.getLogger("ds4.components")
 _BANKS = write_op(Op("banks"))
 
 
-def scheduler(n_banks: int, max_rows: int, limits: QueueLimits | None = None) -> Scheduler:
+def scheduler(n_banks: int, max_rows: int, limits: QueueLimits | None = None, *, rolling: bool = False) -> Scheduler:
     """The one that the ledger chooses. Sequences are changed by whoever schedules them, so a candidate's shadow does
-    not follow call by call: it plays the oracle's tape before that is begun anew."""
+    not follow call by call: it plays the oracle's tape before that is begun anew. rolling: banks cannot go back to
+    every position, which the oracle's tape has no words for: SettingsError where it is to decide."""
     chosen = components.choice("schedule")
     if chosen.side == "python":
         return Scheduler(n_banks, max_rows, limits)
+    if rolling:
+        raise SettingsError(
+            "the oracle knows only banks that can go back to any position, which this model's cannot",
+            subject="component schedule",
+            expected="the Python side (DS4_COMPONENT_SCHEDULE=python)",
+            found=chosen.state,
+        )
     return OracleScheduler(n_banks, max_rows, limits, shadowed=chosen.state == "candidate")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ds4.server import limits
 from ds4.server.errors import invalid
-from ds4.server.events import Delta, Finished, TokenLogprob
+from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
 from ds4.server.service import Served
 from ds4.server.surfaces.generation import DONE, Answer, Generating, check_context, dump, sse, timings, usage
@@ -97,6 +97,9 @@ class CompletionRenderer:
         logprobs = self._logprobs(event.logprobs, self._offsets[event.choice])
         self._offsets[event.choice] += len(event.text)
         return sse(self._chunk(event.text, None, event.choice, logprobs))
+
+    def call(self, event: CallDelta) -> bytes:
+        raise AssertionError("a completion is plain text")
 
     def finished(self, event: Finished) -> bytes:
         return sse(self._chunk("", event.reason, event.choice))

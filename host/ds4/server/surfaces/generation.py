@@ -17,7 +17,7 @@ import falcon.asgi
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
-from ds4.server.events import Delta, Failed, Finished, HungUp, KeepAlive, TokenLogprob
+from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, HungUp, KeepAlive, TokenLogprob
 from ds4.server.job import Job
 from ds4.server.request import Body, GenerationRequest, parse_json
 from ds4.server.service import Served, Service
@@ -28,12 +28,35 @@ _LARGE_BODY = 64 << 10  # bytes from which JSON is parsed off the event loop
 
 
 @dataclass(slots=True)
+class Call:
+    """A tool call of a buffered answer."""
+
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Answer:
-    """One finished choice of a buffered answer."""
+    """One finished choice of a buffered answer. calls: by their index."""
 
     text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: dict[int, Call] = field(default_factory=dict)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finished: Finished | None = None
+
+    def add(self, event: Delta | CallDelta | CallsVoid) -> None:
+        match event:
+            case Delta():
+                (self.reasoning if event.reasoning else self.text).append(event.text)
+            case CallDelta():
+                call = self.calls.setdefault(event.index, Call(event.id, event.name))
+                call.arguments.append(event.arguments)
+            case CallsVoid():
+                self.calls = {index: call for index, call in self.calls.items() if index < event.first}
+                return
+        self.logprobs += event.logprobs or ()
 
 
 class Renderer(Protocol):
@@ -41,6 +64,7 @@ class Renderer(Protocol):
 
     def opening(self) -> bytes: ...
     def delta(self, event: Delta) -> bytes: ...
+    def call(self, event: CallDelta) -> bytes: ...
     def finished(self, event: Finished) -> bytes: ...
     def closing(self, ends: list[Finished]) -> bytes: ...
     def buffered(self, answers: list[Answer]) -> bytes: ...
@@ -120,6 +144,8 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
             for event in await channel.take():
                 if type(event) is Delta:
                     parts.append(renderer.delta(event))
+                elif type(event) is CallDelta:
+                    parts.append(renderer.call(event))
                 elif type(event) is Finished:
                     parts.append(renderer.finished(event))
                     ends.append(event)
@@ -129,7 +155,7 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
                     parts.append(b"data: " + event.error.body() + b"\n\n")
                     yield b"".join(parts)
                     return
-                else:
+                elif type(event) is HungUp:
                     return
             if len(ends) == len(job.choices):
                 parts.append(renderer.closing(sorted(ends, key=lambda end: end.choice)))
@@ -151,9 +177,8 @@ async def gather(engine: EngineLoop, job: Job, renderer: Renderer) -> bytes:
         while missing:
             for event in await job.channel.take():
                 match event:
-                    case Delta():
-                        answers[event.choice].text.append(event.text)
-                        answers[event.choice].logprobs += event.logprobs or ()
+                    case Delta() | CallDelta() | CallsVoid():
+                        answers[event.choice].add(event)
                     case Finished():
                         answers[event.choice].finished = event
                         missing -= 1

@@ -6,10 +6,11 @@ from typing import Any
 
 import falcon.asgi
 
+from ds4.core.chat import ChatRequest
 from ds4.server.errors import invalid
-from ds4.server.request import token_ids, wrong_type
-from ds4.server.service import Service
-from ds4.server.surfaces.chat import read_messages
+from ds4.server.request import Body, token_ids, wrong_type
+from ds4.server.service import Served, Service
+from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import dump, read_body
 
 
@@ -30,8 +31,7 @@ class Tokenize:
         add, parse = body.boolean("add_special"), body.boolean("parse_special", True)
         pieces = body.boolean("with_pieces")
         if body.get("messages") is not None:
-            messages = read_messages(body)
-            ids = await served.prompts.chat(messages, generation_prompt=body.boolean("add_generation_prompt", True))
+            _, ids = await served.prompts.chat(_chat(body, served))
         else:
             content = body.text("content")
             if content is None:
@@ -69,7 +69,8 @@ class Detokenize:
 
 
 class ApplyTemplate:
-    """{"messages": [...]} -> {"prompt": text}: the conversation as the model's template renders it."""
+    """{"messages": [...]} -> {"prompt": text}: the conversation as the model's dialect of chat writes it. Takes what
+    chat completions take: tools, thinking and the rest."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -77,6 +78,10 @@ class ApplyTemplate:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.service.ready()
         body = await read_body(req, served)
-        messages = read_messages(body)
-        prompt = await served.prompts.render(messages, body.boolean("add_generation_prompt", True))
+        prompt = await served.prompts.render(_chat(body, served))
         resp.data = dump({"prompt": prompt})
+
+
+def _chat(body: Body, served: Served) -> ChatRequest:
+    opens = body.boolean("add_generation_prompt", True)
+    return read_chat(body, generation_prompt=opens, thinks=served.prompts.dialect().thinks)

@@ -2,7 +2,8 @@
 
 Attention over a window of raw rows and compressed older ones, residuals in several streams that mix at each sub-layer,
 routed experts, and optionally a block that drafts one token ahead (MTP). keys: the metadata; tensors: what must stand
-in the file; mtp: where the drafting block's tensors are found, and joining a file that holds nothing else.
+in the file; mtp: where the drafting block's tensors are found, and joining a file that holds nothing else; cache: what
+a bank takes.
 
 Sources: the published key and tensor names of llama.cpp's converter and loader for this architecture, the layout of the
 files published for ds4, and DeepSeek's own configuration of the two models.
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 from ds4.core.families.contract import Lane, PromptFacts, SlotSpec, State, note_unknown
 from ds4.core.families.deepseek4 import tensors
+from ds4.core.families.deepseek4.cache import bank_bytes, kv_bytes_per_position
 from ds4.core.families.deepseek4.keys import ARCHITECTURE, Config, validate
 from ds4.core.families.deepseek4.mtp import attach, catalog
 from ds4.sys.descriptors import Family, HParams, Role
@@ -25,9 +27,11 @@ __all__ = [
     "PROMPT",
     "STATE",
     "attach",
+    "bank_bytes",
     "catalog",
     "hparams",
     "ignorable",
+    "kv_bytes_per_position",
     "notes",
     "required",
     "slots",

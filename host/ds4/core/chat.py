@@ -1,0 +1,88 @@
+"""Chat, whatever the model's way of writing it: requests to prompts, the text of answers to events.
+
+A *dialect* is one such way: `chat_template.TemplateChat`, a template of the model's file, and `chat_dsv4.Dsv4Chat`,
+DeepSeek V4's own encoding. Which one a model has follows from its family's contract (`dialects`). Server, command line
+and REPL know nothing below this. Events are those of `ds4.core.output.events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from ds4.core.output.events import Parser
+from ds4.core.output.tools import MadeCall
+from ds4.core.tokenizer import Segment
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much to think, as requests say it."""
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What is asked of a model: messages in OpenAI's form, and the switches that a dialect may have.
+
+    tools: OpenAI's, each with its `function`. response_format: OpenAI's; None or {"type": "text"} is free text.
+    thinking, effort: None is the dialect's default; effort is one of EFFORTS. generation_prompt: whether the prompt
+    goes up to where the answer begins. variables: of a template, beside the ones above.
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[Message] = ()
+    response_format: Any = None
+    thinking: bool | None = None
+    effort: str | None = None
+    generation_prompt: bool = True
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Prompt(NamedTuple):
+    """segments: for Tokenizer.encode_segments. thinking: the answer begins in reasoning. tools: the answer may call."""
+
+    segments: list[Segment]
+    thinking: bool = False
+    tools: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join([text for text, _ in self.segments])
+
+
+class Dialect(Protocol):
+    """A model's way of writing chats. Safe to use from several threads."""
+
+    @property
+    def thinks(self) -> bool:
+        """Whether answers can hold reasoning."""
+        ...
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether answers can call tools."""
+        ...
+
+    @property
+    def visible(self) -> frozenset[str]:
+        """Special tokens that the parser reads: their text must reach it."""
+        ...
+
+    def prompt(self, request: ChatRequest, context: int) -> Prompt:
+        """context: positions there are. Raises ChatError for what the dialect does not have; TemplateError,
+        EncoderError."""
+        ...
+
+    def parser(self, prompt: Prompt) -> Parser:
+        """For one answer to the prompt."""
+        ...
+
+    def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
+        """The ids that the calls of a sampled tool block were given; a request that comes with these calls again
+        is rendered with the very text."""
+        ...
+
+    def read_block(self, text: str) -> list[MadeCall]:
+        """The calls of a whole tool block's text."""
+        ...
