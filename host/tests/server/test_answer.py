@@ -13,7 +13,8 @@ from ds4.server.events import CallDelta, CallsVoid, Delta
 D = "｜DSML｜"
 TOOL = {"type": "function", "function": {"name": "f"}}
 WHOLE = (
-    f'\n\n<{D}tool_calls>\n<{D}invoke name="f">\n<{D}parameter name="a" string="true">x y</{D}parameter>\n</{D}invoke>\n'
+    f'\n\n<{D}tool_calls>\n<{D}invoke name="f">\n'
+    f'<{D}parameter name="a" string="true">x y</{D}parameter>\n</{D}invoke>\n'
     f'<{D}invoke name="g">\n</{D}invoke>\n</{D}tool_calls>'
 )
 
