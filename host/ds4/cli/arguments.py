@@ -7,7 +7,7 @@ from typing import Any
 
 from ds4.core.chat import EFFORTS
 from ds4.core.exits import EPILOG
-from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
+from ds4.core.options import DRAFT, ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
 from ds4.core.settings import Kind, Option, Program, boolean, choice, integer, integers, path, text, texts
 
 _PROMPT = "Prompt and answer"
@@ -69,6 +69,12 @@ PREDICT: Option[int | None] = Option(
 DUMP_LOGITS: Option[Path | None] = _file(
     "dump-logits", "Write the logits of every position, float32 [n_tokens, vocab], as .npy.", _PROVE
 )
+DUMP_HIDDEN: Option[Path | None] = _file(
+    "dump-hidden",
+    "Write the residual streams of every position as .npz: h0 behind the embedding, hI behind layer I, float32 "
+    "[n_tokens, (streams,) width].",
+    _PROVE,
+)
 DUMP_LOGPROBS: Option[Path | None] = _file(
     "dump-logprobs", "Generate, and write each token's likeliest alternatives as JSON.", _PROVE
 )
@@ -97,9 +103,10 @@ OPTIONS: tuple[Option[Any], ...] = (
     *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, EFFORT, RAW, INTERACTIVE, QUIET),
     *MODEL_OPTIONS,
     MTP,
+    DRAFT,
     *SAMPLING_OPTIONS,
     *ENGINE_OPTIONS,
-    *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),
+    *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),
     *(*DIAGNOSTICS, TOKENIZE, SPECIAL, COMPONENTS, JSON),
 )
 

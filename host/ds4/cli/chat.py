@@ -17,7 +17,7 @@ from ds4.core.defaults import sampling
 from ds4.core.exits import Exit
 from ds4.core.generation import Generation
 from ds4.core.model import Model
-from ds4.core.options import BACKEND, BATCH, CTX, KV, MTP, NUMERIC, THREADS, WARM
+from ds4.core.options import BACKEND, BATCH, CTX, DRAFT, KV, MTP, NUMERIC, THREADS, WARM
 from ds4.core.output.events import Parser
 from ds4.core.reply import Piece, Reply
 from ds4.core.sampling import Sampling
@@ -48,6 +48,7 @@ def open_session(settings: Settings, model: Model, context: int | None) -> Sessi
         kv_type=GgmlType[settings[KV].upper()],
         backend=Backend[settings[BACKEND].upper()],
         prefill_width=settings[BATCH],
+        drafting=settings[DRAFT] or settings[MTP] is not None,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ds4.cli import complete, diagnostics
 from ds4.cli.arguments import (
     COMPONENTS,
+    DUMP_HIDDEN,
     DUMP_LOGITS,
     DUMP_LOGPROBS,
     DUMP_TOKENS,
@@ -91,9 +92,9 @@ def _run(settings: Settings) -> int:
         path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
         text = settings[TOKENIZE]
         return diagnostics.run(settings, path, read_text(None) if text == "-" else text)
-    results: tuple[Option[Any], ...] = (PREDICT, DUMP_LOGITS, DUMP_LOGPROBS)
+    results: tuple[Option[Any], ...] = (PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS)
     if settings.given(TOKEN_IDS) and not any(settings.given(option) for option in results):
-        raise SettingsError("needs --predict, --dump-logits or --dump-logprobs", subject="--token-ids")
+        raise SettingsError("needs --predict, --dump-logits, --dump-hidden or --dump-logprobs", subject="--token-ids")
     prompt = read_prompt(settings)
     path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
     # What computes is imported only now, so that nothing above needs an engine.

@@ -13,6 +13,7 @@ Source of the format: NumPy's NEP 1.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -21,29 +22,30 @@ _HEADER_BYTES = 128  # room for any shape; the row count is known only when the 
 
 
 class NpyWriter:
-    """A context manager; rows() so far are the file's rows when it closes.
+    """A context manager; rows() so far are the file's rows when it closes. A row has the dims `columns`.
 
     The file appears under its name only when it is whole: it is written beside it and renamed.
     """
 
-    def __init__(self, path: Path, columns: int) -> None:
+    def __init__(self, path: Path, *columns: int) -> None:
         if path.exists() and not path.is_file():
             # Renaming over /dev/null, as root, would replace it for everybody.
             raise OSError(f"{path}: not a regular file")
         self._path, self._columns, self._rows = path, columns, 0
+        self._width = math.prod(columns)
         self._partial = path.with_name(path.name + ".partial")
         self._file = self._partial.open("wb")
         self._file.write(self._header())
 
     def _header(self) -> bytes:
-        text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({self._rows}, {self._columns}), }}"
+        text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {(self._rows, *self._columns)}, }}"
         padded = text.ljust(_HEADER_BYTES - 11) + "\n"
         return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded.encode("latin-1")
 
     def append(self, row: memoryview[float]) -> None:
         """One row: a memoryview of float32 [columns]."""
-        if row.format != "f" or row.nbytes != 4 * self._columns:
-            raise ValueError(f"a row of {row.nbytes} bytes of {row.format!r} (expected {self._columns} float32)")
+        if row.format != "f" or row.nbytes != 4 * self._width:
+            raise ValueError(f"a row of {row.nbytes} bytes of {row.format!r} (expected {self._width} float32)")
         if sys.byteorder == "big":
             import array
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from ds4.cli.arguments import (
+    DUMP_HIDDEN,
     DUMP_LOGITS,
     DUMP_LOGPROBS,
     LOGPROBS_TOP_K,
@@ -25,13 +29,14 @@ from ds4.core.options import BATCH, CTX
 from ds4.core.settings import Settings
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import SettingsError
+from ds4.sys.descriptors import SessionFlags
 
 _LOGIT_ROWS = 64  # rows of a step that keep their logits: 64 x vocabulary x 4 bytes, twice
 _PREDICT = 128  # tokens that --dump-logprobs generates without -n or --predict
 
 
 def prove(settings: Settings, path: Path, prompt: str | None) -> int:
-    """--dump-logits, --predict and --dump-logprobs over --token-ids or a prompt."""
+    """--dump-logits, --dump-hidden, --predict and --dump-logprobs over --token-ids or a prompt."""
     progress = Progress(path.stem, quiet=settings[QUIET])
     with Engine(path, settings, progress) as engine:
         progress.close()
@@ -42,6 +47,8 @@ def prove(settings: Settings, path: Path, prompt: str | None) -> int:
         context = settings[CTX] or len(ids) + max(predict, alternatives, 1)
         if (out := settings[DUMP_LOGITS]) is not None:
             _dump_logits(settings, engine, ids, context, out)
+        if (out := settings[DUMP_HIDDEN]) is not None:
+            _dump_hidden(settings, engine, ids, context, out)
         if settings[PREDICT] is not None:
             lane = Lane(engine.session(context))
             drawn = [lane.prefill(ids).token] if predict else []
@@ -74,6 +81,29 @@ def _dump_logits(settings: Settings, engine: Engine, ids: list[int], context: in
     with NpyWriter(out, engine.plan.hparams.n_vocab) as file:
         for row in Lane(engine.session(context, outputs=width)).logits(ids):
             file.append(row)
+
+
+def _dump_hidden(settings: Settings, engine: Engine, ids: list[int], context: int, out: Path) -> None:
+    """An .npz is a ZIP of .npy. Each point is written to a file of its own first: rows come position by position."""
+    width = min(settings[BATCH], _LOGIT_ROWS)
+    points = range(engine.plan.hparams.n_layer + 1)
+    session = engine.session(context, outputs=width, flags=SessionFlags.HIDDEN)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=out.name) as folder, ExitStack() as files:
+        names = [Path(folder) / f"h{point}.npy" for point in points]
+        hparams = engine.plan.hparams
+        streams = session.hidden_width // hparams.d_model
+        row = (streams, hparams.d_model) if streams > 1 else (hparams.d_model,)
+        writers = [files.enter_context(NpyWriter(name, *row)) for name in names]
+        for ticket, rows in Lane(session).tickets(ids):
+            for index in range(rows):
+                for point, writer in enumerate(writers):
+                    writer.append(session.hidden(ticket, index, point))
+        files.close()
+        partial = Path(folder) / "whole.npz"
+        with zipfile.ZipFile(partial, "w") as archive:
+            for name in names:
+                archive.write(name, name.name)
+        partial.replace(out)
 
 
 def _dump_logprobs(settings: Settings, engine: Engine, ids: list[int], context: int, count: int, out: Path) -> None:

@@ -16,8 +16,10 @@ from ds4.core.options import BACKEND, BATCH, KV, NUMERIC, THREADS, WARM
 from ds4.core.settings import Settings
 from ds4.errors import ContextLengthError
 from ds4.sys.cpus import physical_cores
-from ds4.sys.descriptors import STEPS_IN_FLIGHT, Backend, GgmlType, Numeric, SamplerDesc, SessionDesc
+from ds4.sys.descriptors import STEPS_IN_FLIGHT, Backend, GgmlType, Numeric, SamplerDesc, SessionDesc, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
+
+_PLAIN = SessionFlags(0)
 
 
 class Engine:
@@ -38,7 +40,7 @@ class Engine:
             self.model.close()
             raise
 
-    def session(self, context: int, outputs: int = 1) -> NativeSession:
+    def session(self, context: int, outputs: int = 1, flags: SessionFlags = _PLAIN) -> NativeSession:
         """A session of `context` positions; outputs: most rows of a step whose logits are wanted."""
         settings = self._settings
         desc = SessionDesc(
@@ -50,6 +52,7 @@ class Engine:
             backend=Backend[settings[BACKEND].upper()],
             numeric=Numeric[settings[NUMERIC].upper()],
             kv_type=GgmlType[settings[KV].upper()],
+            flags=flags,
         )
         return NativeSession(self.model, desc)
 
@@ -147,13 +150,23 @@ class Lane:
 
     def logits(self, ids: Sequence[int]) -> Iterator[memoryview[float]]:
         """The raw logits of each id's position, float32 [n_vocab], in order, computed as they are asked for."""
+        for _, result, rows in self._outputs(ids, logits=True):
+            for row in range(rows):
+                yield result.logits(row)
+
+    def tickets(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Computes the ids in steps whose rows all have output: (ticket, rows) of each step that has just been waited
+        for, the next of which is submitted when it is asked for."""
+        for ticket, _, rows in self._outputs(ids, logits=False):
+            yield ticket, rows
+
+    def _outputs(self, ids: Sequence[int], *, logits: bool) -> Iterator[tuple[int, Result, int]]:
         at, width = self._room(len(ids)), min(self._steps.desc.max_rows, self._steps.desc.max_out)
         for start in range(0, len(ids), width):
             piece = ids[start : start + width]
-            rows = [Row(self._bank, at + start + i, token, -1, True, True) for i, token in enumerate(piece)]
-            result = self._steps.wait(self._steps.submit(rows))
-            for row in range(len(piece)):
-                yield result.logits(row)
+            rows = [Row(self._bank, at + start + i, token, -1, True, logits) for i, token in enumerate(piece)]
+            ticket = self._steps.submit(rows)
+            yield ticket, self._steps.wait(ticket), len(piece)
 
     def decode(self, first: int, count: int, each: Callable[[int], None] | None = None) -> list[int]:
         """Feeds `first` and then each drawn token; returns the `count` tokens drawn. each(token) is called as soon as a

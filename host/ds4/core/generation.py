@@ -14,14 +14,18 @@ from ds4.core.output.stops import StopMatcher
 from ds4.core.sampling import Sampling
 from ds4.core.tapes.stops import OracleStopMatcher
 from ds4.errors import Cancelled, Ds4Error
-from ds4.sys.descriptors import STEPS_IN_FLIGHT
-from ds4.sys.native import Row
+from ds4.sys.descriptors import STEPS_IN_FLIGHT, SessionFlags
+from ds4.sys.native import Row, StepResult
 
 if TYPE_CHECKING:
     from ds4.core.session import Session
 
 FinishReason = Literal["stop", "length", "cancelled"]
 Progress = Callable[[int, int], object]  # (prompt tokens done, of how many)
+
+
+# A token, its log-probability where wanted, and the likeliest ones.
+_Draw = tuple[int, float | None, tuple[tuple[int, float], ...]]
 
 
 class Event(NamedTuple):
@@ -55,10 +59,13 @@ class Generation(Iterator[Event]):
     """Made by Session.generate. Iterate to run it; stop iterating, or close it, to leave it.
 
     The engine computes one step ahead of the tokens that have been delivered, so that it does not wait while the
-    caller looks at a token; the step too many is rolled back at the end.
+    caller looks at a token; the step too many is rolled back at the end. In a session that drafts it guesses instead: a
+    token and the guess of the one behind it make one step, and where the guess is what is drawn anyway, that step gave
+    two tokens. A draw depends on seed and position alone, so the answer is the same, sampled ones included.
 
     tokens, text: what has been delivered. finish_reason: None while running. prompt_tokens, cached_tokens: of the
-    prompt, and how many of those the session still held. prefill_s, decode_s: wall-clock seconds.
+    prompt, and how many of those the session still held. guesses, right_guesses: of a session that drafts.
+    prefill_s, decode_s: wall-clock seconds.
     """
 
     def __init__(
@@ -86,6 +93,9 @@ class Generation(Iterator[Event]):
         self._stops = components.pick("stops", python=StopMatcher, oracle=OracleStopMatcher)(stop)
         self._flights: deque[_Flight] = deque()
         self._submitted = self._plan.start  # positions submitted so far
+        self._drafts = SessionFlags.DRAFT in self._native.desc.flags
+        self._ready: deque[_Draw] = deque()  # drawn along with a right guess, not delivered yet
+        self.guesses = self.right_guesses = 0
         self._started = self._cancelled = False
         self.tokens: list[int] = []
         self._pieces: list[str] = []
@@ -198,7 +208,7 @@ class Generation(Iterator[Event]):
 
     def _finish(self, reason: FinishReason) -> None:
         self.finish_reason = reason
-        if self._flights and not self._native.closed:
+        if (self._flights or self._drafts) and self._started and not self._native.closed:
             self._session.engine.call(self._settle)
         self._session.leave(self)
 
@@ -241,8 +251,10 @@ class Generation(Iterator[Event]):
         self._native.wait(flight.ticket)
         self._ledger.commit(self._prompt, upto=flight.end)
 
-    def _advance(self) -> tuple[int, float | None, tuple[tuple[int, float], ...]]:
+    def _advance(self) -> _Draw:
         """The next token. Before waiting for it, submits the step after it."""
+        if self._drafts:
+            return self._guessing()
         flight = self._flights[-1]
         if len(self.tokens) + 1 < self._limit:
             row = Row(0, flight.end, -1, flight.row, True, False, self._n_top)
@@ -253,10 +265,41 @@ class Generation(Iterator[Event]):
             self._ledger.append(self.tokens[-1])
         else:
             self._ledger.commit(self._prompt)
-        token = result.tokens[flight.row]
+        return self._draw(result, flight.row)
+
+    def _draw(self, result: StepResult, row: int) -> _Draw:
+        token = result.tokens[row]
         if self._logprobs is None:
             return token, None, ()
-        return token, result.logprob(flight.row), tuple(result.top(flight.row, self._logprobs))
+        return token, result.logprob(row), tuple(result.top(row, self._logprobs))
+
+    def _guessing(self) -> _Draw:
+        """The next token in a session that drafts. Nothing is left in flight."""
+        native, ledger = self._native, self._ledger
+        if self._flights:
+            flight = self._flights.popleft()
+            result = native.wait(flight.ticket)
+            ledger.commit(self._prompt)
+            return self._draw(result, flight.row)
+        if self._ready:  # the bank holds the token delivered last: it was the guess
+            ledger.append(self.tokens[-1])
+            return self._ready.popleft()
+        at, last = len(ledger), self.tokens[-1]
+        rows = [Row(0, at, last, -1, True, False, self._n_top)]
+        if len(self.tokens) + 2 <= self._limit:
+            guess = native.wait(native.submit_draft([Row(0, at, last, output=True)])).tokens[0]
+            rows.append(Row(0, at + 1, guess, -1, True, False, self._n_top))
+        result = native.wait(native.submit(rows))
+        drawn = self._draw(result, 0)
+        ledger.append(last)
+        if len(rows) == 2:
+            self.guesses += 1
+            if drawn[0] == rows[1].token:
+                self.right_guesses += 1
+                self._ready.append(self._draw(result, 1))
+            else:
+                native.truncate(0, at + 1)
+        return drawn
 
     def _settle(self) -> None:
         """Ends what is in flight and makes bank and ledger agree on what was delivered."""

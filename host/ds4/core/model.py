@@ -28,8 +28,9 @@ from ds4.core.inventory import load as load_inventory
 from ds4.core.memory_plan import PREFILL_WIDTH
 from ds4.core.session import Session
 from ds4.core.tokenizer import Tokenizer
+from ds4.errors import UnsupportedModelError
 from ds4.sys.cpus import physical_cores
-from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
+from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc, SessionFlags
 from ds4.sys.memory import available_bytes
 from ds4.sys.native import NativeModel, NativeSession
 
@@ -107,22 +108,30 @@ class Model:
         kv_type: GgmlType = GgmlType.F16,
         backend: Backend = Backend.CPU,
         prefill_width: int = PREFILL_WIDTH,
+        drafting: bool = False,
     ) -> Session:
         """A session of `ctx` positions; None: what the model was trained for, as far as memory goes.
 
-        prefill_width: most prompt tokens in one step. Raises MemoryPlanError, EngineError.
+        prefill_width: most prompt tokens in one step. drafting: guess a token ahead with the model's drafting block
+        (MTP); the answers are the same. Raises MemoryPlanError, EngineError, and UnsupportedModelError without such a
+        block.
         """
         weights, hparams = self.plan.weight_bytes, self.plan.hparams
+        if drafting and hparams.n_blocks == hparams.n_layer:
+            raise UnsupportedModelError(
+                "the model has no drafting block (MTP)", subject=str(self.path), code="unsupported_drafting"
+            )
         size = memory_plan.plan(hparams, kv_type, weights, available_bytes() + weights, ctx, 1, prefill_width).ctx
         desc = SessionDesc(
             n_banks=1,
             n_ctx=size,
-            max_rows=min(prefill_width, size),
-            max_out=1,
+            max_rows=max(min(prefill_width, size), 2 if drafting else 1),
+            max_out=2 if drafting else 1,
             n_threads=self.threads if threads is None else threads,
             backend=backend,
             numeric=numeric,
             kv_type=kv_type,
+            flags=SessionFlags.DRAFT if drafting else SessionFlags(0),
         )
         native = self.engine.call(NativeSession, self.native, desc)
         session = Session(self.engine, native, self.tokenizer, self.dialect)

@@ -351,6 +351,11 @@ class NativeSession:
     def tops(self, sequence: int) -> list[int]:
         return self._tops[sequence % _RING]
 
+    @property
+    def hidden_width(self) -> int:
+        """Elements of one point of `hidden`."""
+        return int(self.bridge.lib.ds4_hidden_width(self._alive()))
+
     def hidden(self, ticket: int, row: int, point: int) -> memoryview[float]:
         """For sessions with SessionFlags.HIDDEN: the residual streams [ds4_hidden_width], float32, of an output row of
         the ticket waited for last, before the next submission. point 0: the embedding; i: the output of layer i - 1.

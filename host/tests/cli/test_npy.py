@@ -55,3 +55,12 @@ def test_a_failure_midway_keeps_the_file_that_was_there(tmp_path: Path) -> None:
 def test_a_device_is_not_replaced_by_a_file() -> None:
     with pytest.raises(OSError, match="not a regular file"):
         NpyWriter(Path("/dev/null"), 1)
+
+
+def test_rows_may_have_dims_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    with NpyWriter(path, 2, 3) as file:
+        for start in (0, 6, 12):
+            file.append(memoryview(numpy.arange(start, start + 6, dtype=numpy.float32)))
+    found = numpy.load(path)
+    assert found.shape == (3, 2, 3) and found.ravel().tolist() == list(range(18))

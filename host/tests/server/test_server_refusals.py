@@ -77,7 +77,9 @@ def refused(answer: tuple[int, dict[str, Any]], status: int, param: str | None =
         ("messages", []),
         ("messages", "hi"),
         ("response_format", {"type": "json_object"}),
-        ("tools", [{"type": "function"}]),
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+        ("reasoning_effort", "high"),
+        ("thinking", True),
         ("stream_options", True),
     ],
 )
@@ -99,7 +101,12 @@ def test_a_field_of_the_wrong_type_or_range_is_a_400_that_names_it(server: LiveS
         ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].type"),
         ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text"),
         ([{"role": "user", "content": "\ud800"}], "messages[0].content"),
-        ([*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [{}]}], "messages[1].tool_calls"),
+        (
+            [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}],
+            "messages[1].tool_calls",
+        ),
+        ([*MESSAGES, {"role": "assistant", "tool_calls": [{}]}], "messages[1].tool_calls[0].function.name"),
+        ([*MESSAGES, {"role": "assistant", "tool_calls": [1]}], "messages[1].tool_calls[0]"),
     ],
 )
 def test_a_message_that_cannot_be_used_is_named_by_its_place(server: LiveServer, messages: Any, param: str) -> None:

@@ -27,11 +27,13 @@ from ds4.sys.descriptors import (
     RopeKind,
     SamplerDesc,
     SessionDesc,
+    SessionFlags,
     Slot,
     Status,
 )
 from ds4.sys.native import Row
 
+NO_FLAGS = SessionFlags(0)
 Rule = Callable[[Sequence[int]], int]
 
 TINY = HParams(
@@ -171,6 +173,7 @@ class FakeSession:
     log: every submitted step's rows, for asserting on what the host asked of the engine.
     on_wait: called before a step runs; a place for tests to block, cancel or count.
     fail_next: an exception that the next wait raises instead of running its step.
+    guess: what a step that guesses draws; guesses: how many there were.
     keeps: positions that a bank can go back at most, as with rolling state; None: all.
     """
 
@@ -183,6 +186,8 @@ class FakeSession:
         self.on_wait: Callable[[FakeSession], None] | None = None
         self.fail_next: EngineError | None = None
         self.keeps: int | None = None
+        self.guess: Rule = model.rule
+        self.guesses = 0
         self._high: dict[int, int] = {}
         self.ticket = 0
         self.closed = False
@@ -245,6 +250,21 @@ class FakeSession:
         with self._lock:
             self._open.append(step)
         self._last = step
+        return step.ticket
+
+    def submit_draft(self, rows: Sequence[Row]) -> int:
+        """Draws `guess(tokens)` for each row and leaves the banks as they are."""
+        if SessionFlags.DRAFT not in self.desc.flags:
+            raise error(Status.ARG, "a session without flag 2 (draft)")
+        for row in rows:
+            if not 0 < row.position == len(self._bank(row.bank)):
+                raise error(Status.ARG, f"bank {row.bank}: position {row.position}")
+        self.ticket += 1
+        drawn = [self.guess([*self.banks[row.bank], row.token]) for row in rows]
+        self._last = step = _Step(self.ticket, list(rows), {}, drawn=drawn)
+        with self._lock:
+            self._open.append(step)
+        self.guesses += 1
         return step.ticket
 
     def _run(self, step: _Step) -> None:
@@ -335,9 +355,21 @@ class FakeSession:
         self.closed = True
 
 
-def fake_session(n_banks: int = 1, n_ctx: int = 128, rule: Rule | None = None, hparams: HParams = TINY) -> FakeSession:
+def fake_session(
+    n_banks: int = 1,
+    n_ctx: int = 128,
+    rule: Rule | None = None,
+    hparams: HParams = TINY,
+    flags: SessionFlags = NO_FLAGS,
+) -> FakeSession:
     """A session of a fake model, ready to use."""
     desc = SessionDesc(
-        n_banks=n_banks, n_ctx=n_ctx, max_rows=32, max_out=max(n_banks, 8), n_threads=1, kv_type=GgmlType.F16
+        n_banks=n_banks,
+        n_ctx=n_ctx,
+        max_rows=32,
+        max_out=max(n_banks, 8),
+        n_threads=1,
+        kv_type=GgmlType.F16,
+        flags=flags,
     )
     return FakeSession(FakeModel(hparams, rule), desc)

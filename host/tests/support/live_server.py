@@ -134,6 +134,7 @@ class LiveServer:
     allow_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     load: bool = True
+    keeps: int | None = None  # how far banks can go back; None: anywhere
 
     def __enter__(self) -> LiveServer:
         self.service = Service(self.limits)
@@ -142,6 +143,7 @@ class LiveServer:
             FakeModel(TINY, self.rule), SessionDesc(self.banks, self.context, self.rows, max(self.banks, 8), 1)
         )
         self.session.on_wait = self.gate
+        self.session.keeps = self.keeps
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.socket.getsockname()[1]
         keeper = Doorkeeper("127.0.0.1", allow_hosts=self.allow_hosts, origins=self.origins)
@@ -168,10 +170,11 @@ class LiveServer:
         tokenizer = ByteTokenizer()
         self.engine = EngineLoop(
             self.session,
-            scheduler(self.banks, self.rows, self.limits.queue),
+            scheduler(self.banks, self.rows, self.limits.queue, rolling=self.keeps is not None),
             tokenizer.stream,
             stop_ids=tokenizer.stop_ids,
             context=self.context,
+            rolling=self.keeps is not None,
             loop=self.loop,
             metrics=self.service.metrics,
             limits=self.limits,
