@@ -90,9 +90,7 @@ static const ds4_rope rope = {DS4_ROPE_NORM, TURNS, inv_freq, 1, DIM - TURNS, 0}
 
 static ds4_weight *weight(ops_step *s, int64_t rows, int64_t cols, const float *data)
 {
-    ds4_weight *w = s->ops->weight_create(s->be, DS4_TYPE_F32, rows, cols, data);
-    REQUIRE(w);
-    return w;
+    return ops_weight(s, DS4_TYPE_F32, rows, cols, data);
 }
 
 static ds4_cache *cache_of(ops_step *s, int32_t layers, const int32_t *layer_ratios)

@@ -19,9 +19,7 @@ static void on_every_backend(void (*check)(ops_step *))
 
 static ds4_weight *weight(ops_step *s, int64_t rows, int64_t cols, const void *data)
 {
-    ds4_weight *w = s->ops->weight_create(s->be, DS4_TYPE_F32, rows, cols, data);
-    REQUIRE(w);
-    return w;
+    return ops_weight(s, DS4_TYPE_F32, rows, cols, data);
 }
 
 static void near(const char *what, const float *found, const double *want, int n, double within)
@@ -176,7 +174,7 @@ static void route(ops_step *s, const float *logits, const float *bias, const int
     static float embedding[2 * D], found[N * 2 * USED];
     const ds4_router router = {EXPERTS, USED, 1.5f};
     ds4_mat x = ops_mat(s, EXPERTS, DS4_ROWS_ALL), dst = ops_mat(s, 2 * USED, DS4_ROWS_ALL), e = ops_mat(s, D, DS4_ROWS_ALL);
-    ds4_weight *table = hash ? s->ops->weight_create(s->be, DS4_TYPE_I32, 2, USED, hash) : NULL;
+    ds4_weight *table = hash ? ops_weight(s, DS4_TYPE_I32, 2, USED, hash) : NULL;
     ds4_program *p = ops_begin(s);
     int32_t tokens[N];
     for (int r = 0; r < N; r++)

@@ -20,6 +20,8 @@ typedef struct ops_step {
     ds4_step_outputs out[2];
     int32_t tokens[2][OPS_OUT], top_ids[2][OPS_OUT * DS4_MAX_TOP], row_out[2][OPS_ROWS];
     float logprobs[2][OPS_OUT], top_logprobs[2][OPS_OUT * DS4_MAX_TOP];
+    ds4_weight *weights[32]; /* of ops_weight */
+    int n_weights;
 } ops_step;
 
 static ds4_error ops_err;
@@ -48,7 +50,21 @@ static inline void ops_open_cpu(ops_step *s, int32_t n_threads, int32_t numeric,
     ops_open(s, ds4_cpu_backend_create(&desc, &ops_err));
 }
 
-static inline void ops_close(ops_step *s) { s->ops->backend_free(s->be); }
+static inline void ops_close(ops_step *s)
+{
+    for (int i = 0; i < s->n_weights; i++)
+        s->ops->weight_free(s->be, s->weights[i]);
+    s->ops->backend_free(s->be);
+}
+
+/* A weight that ops_close frees. */
+static inline ds4_weight *ops_weight(ops_step *s, int32_t type, int64_t rows, int64_t cols, const void *data)
+{
+    REQUIRE(s->n_weights < (int)(sizeof s->weights / sizeof s->weights[0]));
+    ds4_weight *w = s->ops->weight_create(s->be, type, rows, cols, data);
+    REQUIRE(w);
+    return s->weights[s->n_weights++] = w;
+}
 
 static inline ds4_mat ops_mat(ops_step *s, int32_t cols, ds4_rows rows)
 {

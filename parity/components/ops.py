@@ -355,7 +355,6 @@ def _product() -> tuple[Callable[[], object], bytes]:
     return lambda: ops.matmul(GgmlType.Q4_1, weight, n_out, n_in, x, rows), data
 
 
-
 COMPONENT = Component(
     name="ops",
     about="embedding, addition, RMSNorm, matrix product, SwiGLU, rotary embedding, attention; the engine in float mode",

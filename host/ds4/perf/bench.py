@@ -77,6 +77,7 @@ PROGRAM = Program(
     summary="Measures the engine alone: tokens a second of prompt processing and of generation.",
     usage=(
         "ds4-bench [--pp 512] [--tg 128] [-d DEPTH] [-r 5]",
+        "ds4-bench -m MODEL --pp 0 --tg 16 --bandwidth",
         "ds4-bench --ctx-start 2048 --ctx-max 32768 --csv FILE",
     ),
     options=(*_QUICK_OPTIONS, *_SWEEP_OPTIONS, *MODEL_OPTIONS, *_ENGINE_OPTIONS),

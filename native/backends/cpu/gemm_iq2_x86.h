@@ -54,22 +54,21 @@ MM_INLINE __m128i iq2_two_rows(uint32_t first, uint32_t second) {
 
 /* Magnitudes as unpack_x86.h lays them: lo of outputs j and j + 4, and hi. */
 MM_INLINE void iq2_magnitudes(const uint8_t *run, size_t rb, int j, __m256i *lo, __m256i *hi) {
-    const uint32_t a = ds4_load32(run + (size_t)j * rb), b = ds4_load32(run + (size_t)(j + 4) * rb);
-    *lo = _mm256_inserti128_si256(_mm256_castsi128_si256(iq2_two_rows(a & 0xff, a >> 8 & 0xff)),
-                                  iq2_two_rows(b & 0xff, b >> 8 & 0xff), 1);
-    *hi = _mm256_inserti128_si256(_mm256_castsi128_si256(iq2_two_rows(a >> 16 & 0xff, a >> 24)),
-                                  iq2_two_rows(b >> 16 & 0xff, b >> 24), 1);
+    const uint8_t *a = run + (size_t)j * rb, *b = run + (size_t)(j + 4) * rb;
+    *lo = _mm256_inserti128_si256(_mm256_castsi128_si256(iq2_two_rows(a[0], a[1])), iq2_two_rows(b[0], b[1]), 1);
+    *hi = _mm256_inserti128_si256(_mm256_castsi128_si256(iq2_two_rows(a[2], a[3])), iq2_two_rows(b[2], b[3]), 1);
 }
 
-/* 1 or -1 for each of the 16 elements whose signs begin at byte `at` of outputs j and j + 4. */
-MM_INLINE __m256i iq2_ones(__m256i signs, int j, int at) {
+/* A byte above or below zero for each of the 16 elements whose signs begin at byte `at` of outputs j and j + 4: what is added
+ * to a bit takes it to the sign of the byte, and leaves no zero. */
+MM_INLINE __m256i iq2_direction(__m256i signs, int j, int at) {
     const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
     const char first = (char)(4 * j + at), second = (char)(4 * j + at + 1);
     const __m256i pick = _mm256_setr_epi8(first, first, first, first, first, first, first, first, second, second, second, second,
                                           second, second, second, second, first, first, first, first, first, first, first, first,
                                           second, second, second, second, second, second, second, second);
-    const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(signs, pick), bit), bit);
-    return _mm256_or_si256(set, _mm256_set1_epi8(1));
+    const __m256i carry = _mm256_set1_epi64x(0x01406070787c7e7f);
+    return _mm256_add_epi8(_mm256_and_si256(_mm256_shuffle_epi8(signs, pick), bit), carry);
 }
 
 /* rows (1 or 2) by the eight outputs at w. */
@@ -95,11 +94,11 @@ MM_INLINE void gemv_rows_iq2_xxs(const int rows, const mm_job *job, const uint8_
             for (int j = 0; j < 4; j++) {
                 __m256i lo, hi;
                 iq2_magnitudes(codes, rb, j, &lo, &hi);
-                const __m256i lo_ones = iq2_ones(run.signs, j, 0), hi_ones = iq2_ones(run.signs, j, 2);
+                const __m256i lo_sign = iq2_direction(run.signs, j, 0), hi_sign = iq2_direction(run.signs, j, 2);
                 MM_UNROLL(2)
                 for (int i = 0; i < rows; i++) {
-                    const __m256i ql = _mm256_sign_epi8(broadcast_16_bytes(x[i].q + 32 * at), lo_ones);
-                    const __m256i qh = _mm256_sign_epi8(broadcast_16_bytes(x[i].q + 32 * at + 16), hi_ones);
+                    const __m256i ql = _mm256_sign_epi8(broadcast_16_bytes(x[i].q + 32 * at), lo_sign);
+                    const __m256i qh = _mm256_sign_epi8(broadcast_16_bytes(x[i].q + 32 * at + 16), hi_sign);
                     /* 4 * 43 * 127 < 2^15 */
                     sum[i][j] = widen(_mm256_add_epi16(_mm256_maddubs_epi16(lo, ql), _mm256_maddubs_epi16(hi, qh)));
                 }
@@ -140,7 +139,7 @@ static void pack_iq2_xxs(const uint8_t *w, size_t rb, int64_t b0, int64_t n, uin
                     iq2_magnitudes(codes, rb, j, &half[0][j], &half[1][j]);
                     MM_UNROLL(2)
                     for (int h = 0; h < 2; h++)
-                        half[h][j] = _mm256_sign_epi8(half[h][j], iq2_ones(run.signs, j, 2 * h));
+                        half[h][j] = _mm256_sign_epi8(half[h][j], iq2_direction(run.signs, j, 2 * h));
                 }
                 store_bytes_as_16(half[0], to);
                 store_bytes_as_16(half[1], to + 512);
