@@ -278,6 +278,21 @@ CASES: list[tuple[str, str, list[Row], str]] = [
         "«User»<tool_result>1</tool_result>\n\nu\n\n<tool_result>2</tool_result>\n\n<tool_result>3</tool_result>«Assistant»«/think»",
     ),
     (
+        "a call without an id has no results",
+        "0 0 1",
+        [
+            ("turn", "assistant"),
+            ("call", "a", "f", ""),
+            ("call", "b", "f", ""),
+            ("call", "", "f", ""),
+            ("replay", ""),
+            ("turn", "tool", "1"),
+            ("id", "b"),
+            ("turn", "tool", "2"),
+        ],
+        "«BOS»«EOS»«User»<tool_result>2</tool_result>\n\n<tool_result>1</tool_result>«Assistant»«/think»",
+    ),
+    (
         "of equal ids the later number",
         "0 0 1",
         [

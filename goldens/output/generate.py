@@ -561,6 +561,25 @@ TRANSCRIPTS: list[tuple[str, str, bool, bool, Said]] = [
         ],
     ),
     (
+        "an answer that ends where a block may begin",
+        "So\n\n<tool_ca",
+        False,
+        True,
+        [("content", "So\n\n<tool_ca"), ("stop",)],
+    ),
+    (
+        "a word of JavaScript is no JSON",
+        '<tool_calls><invoke name="f"><parameter name="x" string="false">NaN</parameter>',
+        False,
+        True,
+        [
+            ("call", "f"),
+            ("arguments", '{"x": NaN'),
+            ("void", '<tool_calls><invoke name="f"><parameter name="x" string="false">NaN</parameter>'),
+            ("stop",),
+        ],
+    ),
+    (
         "the first end of reasoning is its end",
         "Hm</think>So</think>." + WEATHER,
         True,
@@ -688,6 +707,7 @@ DOUBLED = {
     "a name twice",
     "the first end of reasoning is its end",
     "an attribute twice",
+    "a word of JavaScript is no JSON",
     "a parameter without a name",
 }
 
