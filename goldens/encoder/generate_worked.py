@@ -173,6 +173,8 @@ CASES: list[tuple[str, str, list[Row], str]] = [
     json_value("0.00001", "1e-05"),
     json_value("9007199254740993.0", "9007199254740992.0"),
     json_value("1e22", "1e+22"),
+    json_value("1125899906842624.25", "1125899906842624.2"),
+    json_value("1125899906842624.75", "1125899906842624.8"),
     json_value("5e-324", "5e-324"),
     json_value("2.2250738585072011e-308", "2.225073858507201e-308"),
     json_value("1.7976931348623157e308", "1.7976931348623157e+308"),
@@ -274,6 +276,21 @@ CASES: list[tuple[str, str, list[Row], str]] = [
         ],
         block()[: -len("\n</«D»tool_calls>«EOS»")] + '\n<«D»invoke name="g">\n\n</«D»invoke>\n</«D»tool_calls>«EOS»'
         "«User»<tool_result>1</tool_result>\n\nu\n\n<tool_result>2</tool_result>\n\n<tool_result>3</tool_result>«Assistant»«/think»",
+    ),
+    (
+        "a call without an id has no results",
+        "0 0 1",
+        [
+            ("turn", "assistant"),
+            ("call", "a", "f", ""),
+            ("call", "b", "f", ""),
+            ("call", "", "f", ""),
+            ("replay", ""),
+            ("turn", "tool", "1"),
+            ("id", "b"),
+            ("turn", "tool", "2"),
+        ],
+        "«BOS»«EOS»«User»<tool_result>2</tool_result>\n\n<tool_result>1</tool_result>«Assistant»«/think»",
     ),
     (
         "of equal ids the later number",

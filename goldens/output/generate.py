@@ -311,7 +311,20 @@ NESTED = (
     f'<DSML｜parameter name="b"><{D}parameter name="c">x</parameter></DSML｜parameter></parameter></{D}parameter>'
     f'<{D}parameter name="s">  <b</{D}parameter></{D}invoke></tool_calls>'
 )
+ENTITIES = "&lt;&gt;&amp;&quot;&apos;"
+IN_ATTRIBUTES = block(f'<{D}invoke name="{ENTITIES}">\n{p("&quot;&amp;lt;", True, ENTITIES)}\n</{D}invoke>')
+IN_JSON = (
+    f'<tool_calls><invoke name="f"><parameter name="x" string="false">"{ENTITIES}"</parameter></invoke></tool_calls>'
+)
 PLAIN_TAG = f'<{D}invoke name="f"><{D}parameter name="x"><parameter name="y">1</parameter></{D}parameter></{D}invoke>'
+
+
+def objects(n: int) -> str:
+    """The beginning of a call with so many objects inside one another, and a parameter that begins in the last."""
+    return f'<{D}tool_calls><{D}invoke name="f">' + f'<{D}parameter name="o">' * n + f"<{D}parameter"
+
+
+OBJECTS = objects(16) + ' name="x">1' + f"</{D}parameter>" * 17 + f"</{D}invoke></{D}tool_calls>"
 
 # name, text, thinking, tools, what it says: events with joined deltas, and how it ends
 Said = list[tuple[str, ...]]
@@ -547,6 +560,106 @@ TRANSCRIPTS: list[tuple[str, str, bool, bool, Said]] = [
             ("stop",),
         ],
     ),
+    (
+        "an answer that ends where a block may begin",
+        "So\n\n<tool_ca",
+        False,
+        True,
+        [("content", "So\n\n<tool_ca"), ("stop",)],
+    ),
+    (
+        "a word of JavaScript is no JSON",
+        '<tool_calls><invoke name="f"><parameter name="x" string="false">NaN</parameter>',
+        False,
+        True,
+        [
+            ("call", "f"),
+            ("arguments", '{"x": NaN'),
+            ("void", '<tool_calls><invoke name="f"><parameter name="x" string="false">NaN</parameter>'),
+            ("stop",),
+        ],
+    ),
+    (
+        "the first end of reasoning is its end",
+        "Hm</think>So</think>." + WEATHER,
+        True,
+        True,
+        [
+            ("reasoning", "Hm"),
+            ("reasoned",),
+            ("content", "So</think>."),
+            ("call", "get_weather"),
+            ("arguments", '{"city": "Lisbon"}'),
+            ("end",),
+            ("block", WEATHER),
+            ("tool_calls",),
+        ],
+    ),
+    (
+        "entities stand for characters in attributes, not in DSML's strings",
+        IN_ATTRIBUTES,
+        False,
+        True,
+        [
+            ("call", "<>&\"'"),
+            ("arguments", f'{{"\\"&lt;": "{ENTITIES}"}}'),
+            ("end",),
+            ("block", IN_ATTRIBUTES),
+            ("tool_calls",),
+        ],
+    ),
+    (
+        "entities are text in JSON",
+        IN_JSON,
+        False,
+        True,
+        [("call", "f"), ("arguments", f'{{"x": "{ENTITIES}"}}'), ("end",), ("block", IN_JSON), ("tool_calls",)],
+    ),
+    (
+        "sixteen objects",
+        OBJECTS,
+        False,
+        True,
+        [
+            ("call", "f"),
+            ("arguments", '{"o": ' * 16 + '{"x": "1"' + "}" * 17),
+            ("end",),
+            ("block", OBJECTS),
+            ("tool_calls",),
+        ],
+    ),
+    (
+        "seventeen objects",
+        objects(17) + ' name="x">',
+        False,
+        True,
+        [
+            ("call", "f"),
+            ("arguments", '{"o": ' * 17),
+            ("void", objects(17)),
+            ("content", ' name="x">'),
+            ("stop",),
+        ],
+    ),
+    (
+        "an attribute twice",
+        '<tool_calls><invoke name="f" name="g">x',
+        False,
+        True,
+        [("void", '<tool_calls><invoke name="f" name="g">'), ("content", "x"), ("stop",)],
+    ),
+    (
+        "a parameter without a name",
+        '<tool_calls><invoke name="f"><parameter string="true">x',
+        False,
+        True,
+        [
+            ("call", "f"),
+            ("void", '<tool_calls><invoke name="f"><parameter string="true">'),
+            ("content", "x"),
+            ("stop",),
+        ],
+    ),
 ]
 F, X = f'<{D}tool_calls><{D}invoke name="f">', f'<{D}parameter name="x"'
 CLOSERS: list[tuple[str, str | None]] = [
@@ -592,6 +705,10 @@ DOUBLED = {
     "an empty value of JSON",
     "a stutter",
     "a name twice",
+    "the first end of reasoning is its end",
+    "an attribute twice",
+    "a word of JavaScript is no JSON",
+    "a parameter without a name",
 }
 
 

@@ -39,6 +39,8 @@ void tape_word(tape *t, const char *word) {
     append(t, word, strlen(word));
 }
 
+static bool stands_for_itself(uint8_t c) { return c > 0x20 && c < 0x7f && c != '%'; }
+
 void tape_bytes(tape *t, const void *data, size_t n) {
     static const char hex[] = "0123456789ABCDEF";
     const uint8_t *from = data;
@@ -49,7 +51,7 @@ void tape_bytes(tape *t, const void *data, size_t n) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        if (from[i] > 0x20 && from[i] < 0x7f && from[i] != '%') {
+        if (stands_for_itself(from[i])) {
             t->data[t->length++] = (char)from[i];
         } else {
             t->data[t->length++] = '%';
@@ -164,10 +166,10 @@ bool word_unescape(bytes word, uint8_t *out, size_t *length) {
         if (c == '%') {
             if (word.length - i < 3) return false;
             const int high = digit(word.data[i + 1]), low = digit(word.data[i + 2]);
-            if (high < 0 || low < 0) return false;
+            if (high < 0 || low < 0 || stands_for_itself((uint8_t)(high * 16 + low))) return false;
             out[n++] = (uint8_t)(high * 16 + low);
             i += 2;
-        } else if (c <= 0x20 || c >= 0x7f) {
+        } else if (!stands_for_itself(c)) {
             return false;
         } else {
             out[n++] = c;

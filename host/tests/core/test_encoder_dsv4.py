@@ -41,7 +41,18 @@ def test_nobody_can_type_a_special_token(turns: list[Turn]) -> None:
     assert all(text in SPECIALS for text, special in segments if special)
 
 
-@given(st.lists(st.builds(Turn, st.sampled_from(["user", "assistant", "tool"]), TEXT), max_size=5))
+@given(
+    st.lists(
+        st.builds(
+            Turn,
+            st.sampled_from(["user", "assistant", "tool", "system"]),
+            TEXT,
+            replay=st.none() | TEXT,
+            open=st.booleans(),
+        ),
+        max_size=5,
+    )
+)
 def test_plain_stretches_do_not_touch_and_none_is_empty(turns: list[Turn]) -> None:
     segments = encode(Conversation(tuple(turns)))
     assert all(text for text, _ in segments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 
 import pytest
 from ds4.core.output.dsml import DsmlParser, read_block
@@ -138,18 +137,15 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
 
 
 def test_long_values_and_heads_are_not_looked_at_again() -> None:
-    start = time.process_time()
-    parser = DsmlParser(thinking=False, tools=True)
-    parser.push('<tool_calls><invoke name="')
-    for _ in range(20000):
-        parser.push("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
-    parser.push('"><parameter name="x">')
-    for _ in range(20000):
-        parser.push(" " * 64)
-    for _ in range(20000):
-        parser.push("y" * 64)
-    assert parser.finish()[1].kind == "unterminated"
-    assert time.process_time() - start < 60  # a second look at each piece would take hours
+    """Each piece costs the same calls, however much came before it; and nothing of it is kept to be looked at again."""
+    parser, opened = DsmlParser(thinking=False, tools=True), '<tool_calls><invoke name="'
+    parser.push(opened)
+    for piece, then in (("x" * 64, '"><parameter name="x">'), (" " * 64, ""), ("y" * 64, "")):
+        for _ in range(1000):
+            parser.push(piece)
+            assert parser._left == ""
+        parser.push(then)
+    assert len(parser.finish()[1].text) == len(opened) + len('"><parameter name="x">') + 3 * 64000
 
 
 def test_a_block_is_remembered_by_its_calls_ids() -> None:

@@ -21,6 +21,8 @@ class Markers:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = tuple(texts)
+        if any(b.startswith(a) for a in self.texts for b in self.texts if a != b) or "" in self.texts:
+            raise ValueError(f"a marker is empty, or the beginning of another: {self.texts}")
         pattern = re.compile("|".join(map(_begun, self.texts)) or "(?!)")
         self.search, self.match = pattern.search, pattern.match
 
