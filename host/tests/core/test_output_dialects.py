@@ -239,6 +239,12 @@ def test_containers_nest_up_to_a_bound(kind: str, deep: int) -> None:
     events, finish = said(kind, [text])
     assert finish.kind == ("tool_calls" if deep < MOST_DEPTH else "stop")
     assert any(isinstance(event, Void) for event in events) == (deep >= MOST_DEPTH)
+    if deep <= MOST_DEPTH:
+        assert (
+            said(kind, list(text))
+            == said(kind, [text[at : at + 7] for at in range(0, len(text), 7)])
+            == (events, finish)
+        )
 
 
 @pytest.mark.parametrize("kind", NAMES)
