@@ -74,7 +74,9 @@ class JsonValue:
         if self._string and not self._escaped and '"' not in text and "\\" not in text and text.isprintable():
             self._parts.append(text)
             return text
-        return None if _BRACKET(text) else self.read(text, 0)[1]
+        if _BRACKET(text) and not text.count("}") + text.count("]") < self._depth <= MOST_DEPTH - len(text):
+            return None
+        return self.read(text, 0)[1]
 
     @property
     def text(self) -> str:
