@@ -168,8 +168,10 @@ def test_the_calls_of_a_complete_block_have_names_and_objects(kind: str, text: s
             continue
         elif isinstance(event, ToolBlock):
             assert not open_call
-            for made in calls([*pending, event]):
-                assert is_json(made.arguments) and isinstance(json.loads(made.arguments), dict)
+            made = calls([*pending, event])
+            assert made == detect("", tools=kind).read_block(event.text) != []
+            for call in made:
+                assert is_json(call.arguments) and isinstance(json.loads(call.arguments), dict)
             pending = []
             continue
         else:
@@ -205,6 +207,14 @@ def test_arguments_come_as_they_are_generated_behind_their_name(kind: str) -> No
     assert reading.push("x") == [ArgumentsDelta(0, "x")]
     assert reading.push("\n") == [ArgumentsDelta(0, "\\n")]
     assert reading.mode == "block"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", WHOLE["hermes"] + "x", "x" + WHOLE["hermes"], WHOLE["hermes"] * 2, "<tool_call>"]
+)
+def test_what_is_no_single_whole_block_has_no_calls(text: str) -> None:
+    assert detect("", tools="hermes").read_block(text) == []
+    assert detect("", tools="none").read_block(WHOLE["hermes"]) == []
 
 
 def test_without_tools_nothing_is_a_call() -> None:
