@@ -168,8 +168,10 @@ def test_the_calls_of_a_complete_block_have_names_and_objects(kind: str, text: s
             continue
         elif isinstance(event, ToolBlock):
             assert not open_call
-            for made in calls([*pending, event]):
-                assert is_json(made.arguments) and isinstance(json.loads(made.arguments), dict)
+            made = calls([*pending, event])
+            assert made == detect("", tools=kind).read_block(event.text) != []
+            for call in made:
+                assert is_json(call.arguments) and isinstance(json.loads(call.arguments), dict)
             pending = []
             continue
         else:
@@ -207,6 +209,14 @@ def test_arguments_come_as_they_are_generated_behind_their_name(kind: str) -> No
     assert reading.mode == "block"
 
 
+@pytest.mark.parametrize(
+    "text", ["", "x", WHOLE["hermes"] + "x", "x" + WHOLE["hermes"], WHOLE["hermes"] * 2, "<tool_call>"]
+)
+def test_what_is_no_single_whole_block_has_no_calls(text: str) -> None:
+    assert detect("", tools="hermes").read_block(text) == []
+    assert detect("", tools="none").read_block(WHOLE["hermes"]) == []
+
+
 def test_without_tools_nothing_is_a_call() -> None:
     dialect = detect("", tools="hermes", reasoning="think")
     reading = dialect.parser(thinking=False, tools=False)
@@ -239,6 +249,12 @@ def test_containers_nest_up_to_a_bound(kind: str, deep: int) -> None:
     events, finish = said(kind, [text])
     assert finish.kind == ("tool_calls" if deep < MOST_DEPTH else "stop")
     assert any(isinstance(event, Void) for event in events) == (deep >= MOST_DEPTH)
+    if deep <= MOST_DEPTH:
+        assert (
+            said(kind, list(text))
+            == said(kind, [text[at : at + 7] for at in range(0, len(text), 7)])
+            == (events, finish)
+        )
 
 
 @pytest.mark.parametrize("kind", NAMES)

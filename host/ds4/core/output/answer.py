@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -26,6 +26,7 @@ from ds4.core.output.events import (
     ToolBlock,
     Void,
 )
+from ds4.core.output.json_value import JsonValue
 from ds4.core.output.markers import Markers
 from ds4.core.output.tools import Block
 
@@ -51,9 +52,8 @@ class JsonBlocks(Block, Protocol):
     @property
     def sure(self) -> bool: ...
 
-    def takes(self, text: str) -> int:
-        """Takes the text if the whole of it is plainly more of a call's arguments: that call's index. -1: it has to be
-        read."""
+    def showing(self) -> JsonValue | None:
+        """The arguments of call `calls`, while what they are is shown as it comes."""
         ...
 
     def ends(self) -> bool:
@@ -84,6 +84,23 @@ class _Lead(NamedTuple):
     kept: bool
 
 
+class _Search(NamedTuple):
+    """begins: finds the first marker in a text, or the beginning of one at its end; asked of every piece. whole: the
+    markers."""
+
+    markers: Markers
+    begins: Callable[[str], re.Match[str] | None]
+    whole: frozenset[str]
+
+
+def _search(texts: Sequence[str]) -> _Search:
+    begun = [
+        functools.reduce(lambda rest, c: rf"{re.escape(c)}(?:\Z|{rest})", text[-2::-1], re.escape(text[-1]))
+        for text in texts
+    ]
+    return _Search(Markers(texts), re.compile("|".join(begun) or "(?!)").search, frozenset(texts))
+
+
 class _Places(NamedTuple):
     """What is looked for in each place of an answer. before: at its beginning; None: what is looked for in content.
     thinking: at the beginning of reasoning. answer: behind reasoning. gap: behind a block. closings, openers: in
@@ -93,8 +110,8 @@ class _Places(NamedTuple):
     thinking: _Lead
     answer: _Lead
     gap: _Lead
-    closings: Markers
-    openers: Markers
+    closings: _Search
+    openers: _Search
 
 
 @functools.lru_cache(maxsize=32)
@@ -105,8 +122,8 @@ def _places(dialect: JsonDialect | None, tags: Tags | None) -> _Places:
     opening = (tags.opening,) if tags is not None else ()
     before = _Lead(Markers((*opening, *marks, *bare)), white, True) if opening or bare else None
     gap = _Lead(begins, re.compile(f"[{WHITE}{re.escape(between)}]*+").match, True)
-    closings = Markers([lead + tags.closing for lead in _LEADS] if tags is not None else ())
-    openers = Markers([lead + mark for mark in marks for lead in _LEADS])
+    closings = _search([lead + tags.closing for lead in _LEADS] if tags is not None else ())
+    openers = _search([lead + mark for mark in marks for lead in _LEADS])
     return _Places(before, _Lead(Markers(opening), white, False), _Lead(begins, white, False), gap, closings, openers)
 
 
@@ -118,8 +135,8 @@ class TemplateParser:
     """
 
     __slots__ = (
-        *("_block", "_calls", "_delta", "_dialect", "_lead", "_left", "_markers", "_mode", "_opening", "_out"),
-        *("_places", "_raw", "_white"),
+        *("_begins", "_block", "_calls", "_delta", "_dialect", "_index", "_lead", "_left", "_markers", "_mode"),
+        *("_opening", "_out", "_places", "_raw", "_value", "_white", "_whole"),
     )
 
     def __init__(self, *, thinking: bool, dialect: JsonDialect | None = None, tags: Tags | None = None) -> None:
@@ -132,6 +149,8 @@ class TemplateParser:
         self._left = ""  # text that waits for what follows it
         self._white: list[str] = []  # skipped, but text if nothing begins behind it
         self._block: JsonBlocks | None = None
+        self._value: JsonValue | None = None  # the block's arguments that are being shown,
+        self._index = 0  # and their call
         self._raw: list[str] = []  # the block's text so far, without what is left
         self._calls = 0  # of complete blocks
         self._lead: _Lead | None = None
@@ -141,21 +160,30 @@ class TemplateParser:
         self._mode: Mode = mode
         self._lead = lead
         self._delta: type[ReasoningDelta] | type[ContentDelta] = ReasoningDelta if mode == "reasoning" else ContentDelta
-        self._markers = self._places.closings if mode == "reasoning" else self._places.openers
+        self._markers, begins, self._whole = self._places.closings if mode == "reasoning" else self._places.openers
+        self._begins = begins if lead is None else None
 
     @property
     def mode(self) -> Mode:
         return self._mode
 
     def push(self, text: str) -> list[Event]:
-        if not self._left and text:  # most pieces are plain
-            if self._block is not None:
-                if (index := self._block.takes(text)) >= 0:
-                    self._raw.append(text)
-                    return [ArgumentsDelta(index, text)]
-            elif self._lead is None and not self._markers.may_begin(text):
+        if self._left:
+            text = self._left + text
+            self._left = ""
+        elif not text:
+            return []
+        if self._begins is not None:  # most pieces hold no marker
+            found = self._begins(text)
+            if found is None:
                 return [self._delta(text)]
-        text = self._left + text
+            if found[0] not in self._whole:  # it is the text's end, and waits
+                at = found.start()
+                self._left = text[at:]
+                return [self._delta(text[:at])] if at else []
+        elif self._value is not None and (shown := self._value.more(text)) is not None:
+            self._raw.append(text)
+            return [ArgumentsDelta(self._index, shown)]
         at, going = 0, True
         while going:
             if self._block is not None:
@@ -182,7 +210,7 @@ class TemplateParser:
         if found is None:
             if lead.markers.begun(text[at : at + _LONGEST]):
                 return at, False
-            self._lead = None
+            self._enter("reasoning" if self._mode == "reasoning" else "content", None)
             self._show(self._skipped())
         elif found[0] == self._opening:
             self._white.clear()
@@ -213,18 +241,19 @@ class TemplateParser:
         assert self._dialect is not None
         self._block = self._dialect.block(mark, self._calls)
         self._raw = [raw]
-        self._lead, self._mode = None, "block"
+        self._mode, self._lead, self._begins = "block", None, None
 
     def _in_block(self, block: JsonBlocks, text: str, at: int) -> tuple[int, bool]:
         end, status = block.read(text, at, self._out)
         self._raw.append(text[at:end])
         if status == "more":
+            self._value, self._index = block.showing(), block.calls
             return end, False
         self._leave(block, "".join(self._raw), complete=status == "complete")
         return end, True
 
     def _leave(self, block: JsonBlocks, raw: str, *, complete: bool) -> None:
-        self._block, self._raw = None, []
+        self._block, self._value, self._raw = None, None, []
         if complete:
             self._out.add(ToolBlock(raw))
             self._calls = block.calls

@@ -1,6 +1,7 @@
 """Which dialect a chat template's model answers in, by what stands in the template: one row for each.
 
-A template that knows tools but shows none of these ways of calling them has the dialect `none`: all is content.
+A template that knows tools but shows none of these ways of calling them has the dialect `none`: all is content. One
+more dialect is a module with its `JsonDialect`, and a row here.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ds4.core.json_text import WHITE
 from ds4.core.output.answer import JsonDialect, Tags, TemplateParser
+from ds4.core.output.events import ContentDelta, ToolBlock, Void
 from ds4.core.output.hermes import HERMES, TOOL_CALLS, TOOLCALL
 from ds4.core.output.llama3 import LLAMA3
 from ds4.core.output.mistral import MISTRAL
+from ds4.core.output.tools import MadeCall, calls
 from ds4.errors import TemplateError
 
 
@@ -60,6 +64,16 @@ class Dialect:
         """A parser for one answer. thinking: the prompt ended in reasoning (`Tags.opened_by`). tools: some are
         declared."""
         return TemplateParser(thinking=thinking, dialect=self.calls if tools else None, tags=self.tags)
+
+    def read_block(self, text: str) -> list[MadeCall]:
+        """The calls of a block's text (what ToolBlock gave); none if it is no whole block."""
+        if self.calls is None:
+            return []
+        parser = TemplateParser(thinking=False, dialect=self.calls)
+        events = parser.push(text.lstrip(WHITE + self.calls.between))
+        events += parser.finish()[0]
+        texts = [type(event) for event in events if isinstance(event, ContentDelta | Void | ToolBlock)]
+        return calls(events) if texts == [ToolBlock] else []
 
 
 def detect(

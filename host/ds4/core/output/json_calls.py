@@ -138,11 +138,11 @@ class CallObject:
         out.add(CallEnd(self._index))
         return "complete"
 
-    def takes(self, text: str) -> bool:
-        """Whether the text is all plain text of a string in arguments that are being shown; then it is taken."""
-        if self._value is None or not self.begun or self._arguments != "object":
-            return False
-        return self._place == "in" and self._key in _ARGUMENTS and self._value.inside(text)
+    def showing(self) -> JsonValue | None:
+        """The arguments, while they are being shown."""
+        if not self.begun or self._place != "in" or self._key not in _ARGUMENTS or self._arguments != "object":
+            return None
+        return self._value
 
     def closers(self) -> str | None:
         """What would complete the object."""
@@ -150,9 +150,8 @@ class CallObject:
             return None
         if self._value is None:
             return "}" if self._place == "next" else None
-        if self._place != "in" or self._key not in _ARGUMENTS or self._arguments != "object":
-            return None
-        rest = closing(self._value.text)
+        shown = self.showing()
+        rest = None if shown is None else closing(shown.text)
         return None if rest is None else rest + "}"
 
 
@@ -207,9 +206,8 @@ class JsonBlock:
             return Step(at + len(self._closer), "complete")
         return Step(at, "more" if self._closer.startswith(text[at : at + len(self._closer)]) else "complete")
 
-    def takes(self, text: str) -> int:
-        """The index of the call whose arguments the whole of the text is plainly more of; -1: it has to be read."""
-        return self.calls if self._object is not None and self._object.takes(text) else -1
+    def showing(self) -> JsonValue | None:
+        return None if self._object is None else self._object.showing()
 
     def ends(self) -> bool:
         """Whether the answer may end here: only closers are missing."""

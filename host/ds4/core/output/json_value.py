@@ -12,6 +12,7 @@ from ds4.core.json_text import MOST_DEPTH, WHITE, characters, is_json, loads
 
 _INSIDE = re.compile(r'(?:[^"\\\x00-\x1f]+|\\[^\x00-\x1f])*+').match  # of a string
 _OUTSIDE = re.compile(r'[^"\[\]{}]*+').match
+_BRACKET = re.compile(r"[\[\]{}]").search
 _SCALAR = re.compile(rf"[^,\]}}{WHITE}]*+").match
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 _CLOSE = {"{": "}", "[": "]"}
@@ -67,12 +68,15 @@ class JsonValue:
         self._parts.append(out)
         return at, out, complete
 
-    def inside(self, text: str) -> bool:
-        """Whether the text is all plain text of a string that is open; then it is taken, to be shown as it is."""
-        if not self._string or self._escaped or '"' in text or "\\" in text or not text.isprintable():
-            return False
-        self._parts.append(text)
-        return True
+    def more(self, text: str) -> str | None:
+        """Takes the whole of the text if it plainly does not end an array or object that is open: what of it is to be
+        shown. None: it has to be read."""
+        if self._string and not self._escaped and '"' not in text and "\\" not in text and text.isprintable():
+            self._parts.append(text)
+            return text
+        if _BRACKET(text) and not text.count("}") + text.count("]") < self._depth <= MOST_DEPTH - len(text):
+            return None
+        return self.read(text, 0)[1]
 
     @property
     def text(self) -> str:

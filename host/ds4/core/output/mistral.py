@@ -71,8 +71,8 @@ class _Named:
         self.calls += 1
         return Step(end, "complete")
 
-    def takes(self, text: str) -> int:
-        return self.calls if self._value is not None and self._value.inside(text) else -1
+    def showing(self) -> JsonValue | None:
+        return self._value
 
     def ends(self) -> bool:
         return False
@@ -101,8 +101,8 @@ class _Block:
         self.calls = self._form.calls
         return step
 
-    def takes(self, text: str) -> int:
-        return -1 if self._form is None else self._form.takes(text)
+    def showing(self) -> JsonValue | None:
+        return None if self._form is None else self._form.showing()
 
     def ends(self) -> bool:
         return self._form is not None and self._form.ends()

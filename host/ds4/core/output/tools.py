@@ -1,8 +1,8 @@
 """Tool calls in an answer: what a family's way of writing them has to offer, and the memory of what was written.
 
-A *dialect* says how a tool block begins and reads it. DeepSeek's is `dsml.Dsml`; Hermes' `<tool_call>`, Llama 3's and
-Mistral's JSON join as further dialects: `reasoning.AnswerParser` finds the block, keeps its text and undoes it when
-it is malformed.
+A *dialect* says how a tool block begins and reads it. DeepSeek's is `dsml.Dsml`, for which `reasoning.AnswerParser`
+finds the block, keeps its text and undoes it when it is malformed; those of models with chat templates are the rows of
+`dialects`, for which `answer.TemplateParser` does so.
 """
 
 from __future__ import annotations
