@@ -9,70 +9,54 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from ds4.core import bind, inventory
 from ds4.errors import EngineError
-from ds4.perf.synth import random_model, shapes
-from ds4.perf.synth.mixes import Mix
-from ds4.sys.descriptors import Backend, GgmlType, Numeric, Rounding, SessionDesc, SessionFlags
+from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
-from support.dsv4_reference import Reference, fp8, hadamard_fp4
+from support import small_deepseek4
+from support.dsv4_reference import Reference
+from support.small_deepseek4 import EVERY_KIND, SMALL, VOCAB, Floats, bits, opened, write
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
-Floats = npt.NDArray[np.float32]
-
+FP8 = ("attention.key_length=96", "attention.value_length=96", "rope.dimension_count=32")  # 64 numbers do not turn
 SHAPES = {
-    "flash": ("deepseek4-tiny", ()),
+    "flash": (*EVERY_KIND, *FP8),
     "pro": (
-        "deepseek4-tiny",
-        (
-            "attention.compress_ratios=128,128,4,128,4",
-            "expert_weights_scale=2.5",
-            "attention.head_count=6",
-            "attention.output_group_count=3",
-            "expert_count=12",
-            "hash_layer_count=2",
-            "attention.sliding_window=40",
-            "hyper_connection.count=3",
-            "attention.indexer.head_count=24",
-        ),
+        *SMALL,
+        *FP8,
+        "attention.compress_ratios=128,128,4",
+        "expert_weights_scale=2.5",
+        "attention.head_count=6",
+        "attention.output_group_count=3",
+        "expert_count=12",
+        "expert_used_count=3",
+        "hash_layer_count=2",
+        "attention.sliding_window=40",
+        "hyper_connection.count=3",
+        "attention.indexer.head_count=12",
     ),
 }
-TOKENS = [int(token) for token in np.random.default_rng(5).integers(0, 512, 300)]
+TOKENS = [int(token) for token in np.random.default_rng(5).integers(0, VOCAB, 300)]
 
 
 @dataclass
 class Model:
     path: Path
     native: NativeModel
-    layers: int
 
 
 @pytest.fixture(scope="module", params=sorted(SHAPES))
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    name, changes = SHAPES[request.param]
-    path = tmp_path_factory.mktemp("dsv4") / f"{request.param}.gguf"
-    random_model.write(path, shapes.shape(name, None, changes), Mix.of("bf16", ()), seed=3)
-    plan = bind.plan(inventory.load(path))
-    native = NativeModel.open(plan.desc())
-    yield Model(path, native, plan.hparams.n_layer)
-    native.close()
+    path = write(tmp_path_factory.mktemp("dsv4") / "model.gguf", SHAPES[request.param], "bf16")
+    with opened(path) as native:
+        yield Model(path, native)
 
 
 @contextmanager
 def session(model: Model, **changes: object) -> Iterator[NativeSession]:
-    defaults: dict[str, object] = {
-        "n_banks": 4,
-        "n_ctx": 512,
-        "max_rows": 128,
-        "max_out": 128,
-        "n_threads": 2,
-        "numeric": Numeric.FLOAT,
-        "kv_type": GgmlType.F32,
-    }
-    made = NativeSession(model.native, SessionDesc(**(defaults | changes)))  # type: ignore[arg-type]
+    defaults: dict[str, object] = {"n_banks": 4, "n_ctx": 512, "max_rows": 128, "max_out": 128, "n_threads": 2}
+    made = small_deepseek4.session(model.native, **(defaults | changes))
     try:
         yield made
     finally:
@@ -81,16 +65,7 @@ def session(model: Model, **changes: object) -> Iterator[NativeSession]:
 
 def feed(made: NativeSession, bank: int, start: int, end: int, chunk: int = 128) -> Floats:
     """Raw logits of the positions [start, end), computed in steps of `chunk` rows."""
-    out = []
-    for at in range(start, end, chunk):
-        rows = [Row(bank, p, TOKENS[p], logits=True) for p in range(at, min(end, at + chunk))]
-        result = made.wait(made.submit(rows))
-        out += [np.asarray(result.logits(i), np.float32) for i in range(len(rows))]
-    return np.stack(out)
-
-
-def bits(x: Floats) -> npt.NDArray[np.uint32]:
-    return np.ascontiguousarray(x).view(np.uint32)
+    return small_deepseek4.feed(made, bank, TOKENS[:end], start, chunk)
 
 
 def test_logits_and_residuals_are_the_transcriptions(model: Model) -> None:
@@ -100,32 +75,11 @@ def test_logits_and_residuals_are_the_transcriptions(model: Model) -> None:
     with session(model, flags=SessionFlags.HIDDEN, max_rows=count, max_out=count) as made:
         ticket = made.submit([Row(0, p, TOKENS[p], logits=True) for p in range(count)])
         result = made.wait(ticket)
-        for point in range(model.layers + 1):
+        for point in range(len(residuals)):
             found = np.stack([np.asarray(made.hidden(ticket, row, point)) for row in range(count)])
             np.testing.assert_allclose(found, residuals[point].reshape(count, -1), rtol=0, atol=1e-4)
         found = np.stack([np.asarray(result.logits(row)) for row in range(count)])
     np.testing.assert_allclose(found, reference.head(residuals[-1]), rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("point", [Rounding.KV_FP8, Rounding.INDEX_FP4], ids=lambda point: point.name)
-def test_each_rounding_point_alone_is_the_transcriptions(model: Model, point: Rounding) -> None:
-    """Where a number lies so near the middle of two codes that fp32 and float64 take different ones, what follows
-    differs by a code; such positions are few."""
-    count = 60
-    expected = Reference(model.path, point).logits(TOKENS[:count])
-    with session(model, rounding=Rounding.CHOSEN | point) as made:
-        found = feed(made, 0, 0, count)
-    with session(model) as made:
-        plain = feed(made, 0, 0, count)
-    off = np.abs(found - expected).max(1)
-    assert np.median(off) <= 1e-4
-    assert np.mean(off <= 1e-4) >= 0.8
-    assert np.abs(plain - expected).max() > 1e-2  # it does round
-
-
-def test_rounding_to_narrow_formats_takes_the_nearest_code() -> None:
-    np.testing.assert_array_equal(fp8(np.array([448.0, -447, 17, 0.3] + [0.0] * 60))[:3], [448, -448, 16])
-    assert hadamard_fp4(np.eye(32)[0]).tolist() == pytest.approx([0.1875] * 32)
 
 
 @pytest.mark.parametrize("kv", [GgmlType.F32, GgmlType.F16, GgmlType.Q8_0], ids=lambda kv: kv.name)
@@ -133,11 +87,13 @@ def test_chunks_and_banks_and_threads_do_not_change_a_bit(model: Model, kv: Ggml
     count = 270
     with session(model, kv_type=kv, max_rows=count, max_out=count, n_threads=1) as made:
         whole = feed(made, 0, 0, count, count)
-    for chunk in (1, 7, 64, 128):
-        with session(model, kv_type=kv) as made:
-            assert np.array_equal(bits(feed(made, 0, 0, count, chunk)), bits(whole)), chunk
     rng = np.random.default_rng(1)
     with session(model, kv_type=kv, n_threads=3) as made:
+        for chunk in (1, 7, 64, 128):
+            made.truncate(0, 0)
+            assert np.array_equal(bits(feed(made, 0, 0, count, chunk)), bits(whole)), chunk
+        for bank in range(4):
+            made.truncate(bank, 0)
         at, ends = [0] * 4, [count, 133, 200, 90]
         while at != ends:
             rows = []
@@ -146,6 +102,35 @@ def test_chunks_and_banks_and_threads_do_not_change_a_bit(model: Model, kv: Ggml
                 rows += [Row(int(bank), at[bank] + i, TOKENS[at[bank] + i], logits=True) for i in range(size)]
                 at[bank] += size
             if rows:
+                result = made.wait(made.submit(rows))
+                for i, row in enumerate(rows):
+                    assert np.array_equal(bits(np.asarray(result.logits(i))), bits(whole[row.position])), row
+
+
+CHUNKS = (1, 7, 64, 128, 270)
+POINTS = (1, 4, 127, 128, 131, 250)
+
+
+@pytest.mark.parametrize("banks", [1, 4])
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_a_snapshot_at_any_point_of_any_chunking_goes_on_to_the_bit(model: Model, chunk: int, banks: int) -> None:
+    """Taken in one session, restored in another with other banks, where all of them go on in the same steps."""
+    count = 270
+    with session(model, n_banks=1, max_rows=count, max_out=count) as made:
+        whole = feed(made, 0, 0, count, count)
+    with session(model, n_banks=1, max_rows=chunk, max_out=chunk) as made:
+        taken = []
+        for start, end in zip((0, *POINTS), POINTS, strict=False):
+            assert np.array_equal(bits(feed(made, 0, start, end, chunk)), bits(whole[start:end]))
+            taken.append(bytes(made.snapshot(0)))
+    with session(model, n_banks=banks, max_rows=max(chunk, banks), max_out=max(chunk, banks)) as made:
+        for length, snapshot in zip(POINTS, taken, strict=True):
+            size = max(1, chunk // banks)
+            for bank in range(banks):
+                assert made.restore(bank, snapshot) == length
+            for at in range(length, min(count, length + 2 * size + 5), size):
+                span = range(at, min(count, at + size))
+                rows = [Row(bank, p, TOKENS[p], logits=True) for bank in range(banks) for p in span]
                 result = made.wait(made.submit(rows))
                 for i, row in enumerate(rows):
                     assert np.array_equal(bits(np.asarray(result.logits(i))), bits(whole[row.position])), row

@@ -1,12 +1,14 @@
 """DeepSeek V4 in numpy, written from its published formulas for whole sequences: what the engine's forward is held to.
 
-Nothing of the engine is used but the bind plan, which says where the weights are. Everything is float64; rounding that
-the model was trained with is imitated where `rounding` asks for it.
+Nothing of the engine is used but the bind plan, which says where the weights are. Everything is float64; a rounding is
+done where the `Simulation` asks for it. As float64 and the engine's fp32 may round a number differently that lies in the
+middle of two codes, `margin` says for each position how near a deciding number of it came to such a middle.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import gguf
@@ -17,7 +19,6 @@ from ds4.sys.descriptors import GgmlType, HParams, Role, Rounding
 
 Array = npt.NDArray[np.float64]
 
-NONE = Rounding(0)
 _SUBNORMAL = [m / 8 * 2.0**-6 for m in range(8)]
 E4M3 = np.array(_SUBNORMAL + [(1 + m / 8) * 2.0 ** (e - 7) for e in range(1, 16) for m in range(8)])
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
@@ -37,24 +38,66 @@ def nearest(x: Array, codes: Array) -> Array:
     return np.asarray(np.copysign(np.where(upper, codes[high], codes[low]), x), np.float64)
 
 
+@dataclass(frozen=True)
+class Simulation:
+    """rounding: what the cache and the indexer imitate. kv: the type that cached rows are stored as. activations: inputs
+    of products with quantised weights are rounded to int8."""
+
+    rounding: Rounding = Rounding(0)
+    kv: GgmlType = GgmlType.F32
+    activations: bool = False
+
+
+def groups(x: Array, size: int) -> list[Array]:
+    """The last axis in groups; the last one may be smaller."""
+    return [x[..., at : at + size] for at in range(0, x.shape[-1], size)]
+
+
+def narrow(x: Array, size: int, codes: Array, least: float) -> tuple[Array, Array]:
+    """The last axis in groups of `size`, each under the power of two that brings its largest element, at least `least`, to
+    the largest code; and by how much of the largest element each element misses the middle of two codes."""
+    out, missed = [], []
+    for group in groups(x, size):
+        most = np.maximum(np.abs(group).max(-1, keepdims=True), least)
+        power = np.log2(most / codes[-1])
+        scale = 2.0 ** np.ceil(power)
+        middles = (codes[1:] + codes[:-1]) / 2
+        near = np.abs(np.abs(group / scale)[..., None] - middles).min(-1) * scale / most
+        out.append(nearest(group / scale, codes) * scale)
+        missed.append(np.minimum(near, np.abs(power - np.round(power))))
+    return np.concatenate(out, -1), np.concatenate(missed, -1)
+
+
 def fp8(x: Array) -> Array:
     """E4M3 in groups of 64 along the last axis, each under a power of two."""
-    groups = x.reshape(*x.shape[:-1], x.shape[-1] // 64, 64)
-    most = np.maximum(np.abs(groups).max(-1, keepdims=True), 1e-4)
-    scale = 2.0 ** np.ceil(np.log2(most / 448))
-    return np.asarray((nearest(groups / scale, E4M3[:127]) * scale).reshape(x.shape), np.float64)
+    return narrow(x, 64, E4M3[:127], 1e-4)[0]
 
 
-def hadamard_fp4(x: Array) -> Array:
-    """The orthonormal Hadamard transform of the last axis, then E2M1 in groups of 32 under powers of two."""
+def hadamard(x: Array) -> Array:
+    """The orthonormal Hadamard transform of the last axis."""
     size = x.shape[-1]
     matrix = np.ones((1, 1))
     while len(matrix) < size:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    groups = (x @ matrix / math.sqrt(size)).reshape(*x.shape[:-1], -1, 32)
-    most = np.maximum(np.abs(groups).max(-1, keepdims=True), 6 * 2.0**-126)
-    scale = 2.0 ** np.ceil(np.log2(most / 6))
-    return np.asarray((nearest(groups / scale, E2M1) * scale).reshape(x.shape), np.float64)
+    return np.asarray(x @ matrix / math.sqrt(size), np.float64)
+
+
+def hadamard_fp4(x: Array) -> Array:
+    """The Hadamard transform, then E2M1 in groups of 32 under powers of two."""
+    return narrow(hadamard(x), 32, E2M1, 6 * 2.0**-126)[0]
+
+
+def int8(x: Array, *, half: bool) -> tuple[Array, Array]:
+    """Blocks of 32 as d * q, d = most / 127, and how near a middle came. half: d itself is stored as a binary16."""
+    out, missed = [], []
+    for block in groups(x, 32):
+        most = np.abs(block).max(-1, keepdims=True)
+        d = most / 127
+        y = block / np.where(d > 0, d, 1)
+        stored = d.astype(np.float16).astype(np.float64) if half else d
+        out.append(np.rint(y) * stored)
+        missed.append(np.where(d > 0, np.abs(np.abs(y - np.floor(y)) - 0.5) / 127, 1))
+    return np.concatenate(out, -1), np.concatenate(missed, -1)
 
 
 def sigmoid(x: Array) -> Array:
@@ -62,15 +105,20 @@ def sigmoid(x: Array) -> Array:
 
 
 class Reference:
-    """The model of a file. Tokens [T] in; residuals, logits and drafts out."""
+    """The model of a file. Tokens [T] in; residuals, logits and drafts out.
 
-    def __init__(self, path: Path | bind.BindPlan, rounding: Rounding = NONE) -> None:
+    margin: after a call, [T]: the least that a number of each position missed a middle by, relative to the largest of its
+    group; of the differences that decide a selection likewise.
+    """
+
+    def __init__(self, path: Path | bind.BindPlan, simulation: Simulation | None = None) -> None:
         """path: of the file, or its plan."""
         plan = path if isinstance(path, bind.BindPlan) else bind.plan(inventory.load(path))
         self.h: HParams = plan.hparams
         assert self.h.dsv4 is not None
         self.v = self.h.dsv4
-        self.rounding = rounding
+        self.simulation = simulation or Simulation()
+        self.margin = np.ones(0)
         self.files = [Path(shard.path).read_bytes() for shard in plan.shards]
         self.slots = {(slot.role, slot.layer): slot for slot in plan.slots}
         self.cache: dict[tuple[Role, int], Array] = {}
@@ -89,6 +137,59 @@ class Reference:
 
     def has(self, role: Role, layer: int) -> bool:
         return (role, layer) in self.slots
+
+    # ---- rounding ----
+
+    def near(self, missed: Array, at: npt.NDArray[np.int64]) -> None:
+        """Notes how near the numbers of some positions came to a middle. missed: [len(at), ...]"""
+        if len(at):
+            np.minimum.at(self.margin, at, missed.reshape(len(at), -1).min(1))
+
+    def mul(self, x: Array, role: Role, layer: int) -> Array:
+        """W x for each row of x [T, n]: a row is of the position of its number."""
+        return np.asarray(self.taken(x, role, layer) @ self.w(role, layer).T, np.float64)
+
+    def taken(self, x: Array, role: Role, layer: int) -> Array:
+        """x as a product with this weight takes it."""
+        if not self.simulation.activations or self.slots[role, layer].type != GgmlType.Q8_0:
+            return x
+        rounded, missed = int8(x, half=False)
+        self.near(missed, np.arange(len(x)))
+        return rounded
+
+    def stored(self, rows: Array, at: npt.NDArray[np.int64]) -> Array:
+        """What the cache keeps of rows that the positions `at` complete."""
+        if self.simulation.kv == GgmlType.F16:
+            return rows.astype(np.float16).astype(np.float64)  # neighbours are too near to each other for a margin
+        if self.simulation.kv == GgmlType.Q8_0:
+            rows, missed = int8(rows, half=True)
+            self.near(missed, at)
+        return rows
+
+    def latent(self, rows: Array, at: npt.NDArray[np.int64]) -> Array:
+        """The same of rows of keys and values, whose unrotated part may be rounded first."""
+        if Rounding.KV_FP8 in self.simulation.rounding:
+            plain = self.h.head_dim - self.h.rope_dim
+            rounded, missed = narrow(rows[:, :plain], 64, E4M3[:127], 1e-4)
+            self.near(missed, at)
+            rows = np.concatenate([rounded, rows[:, plain:]], 1)
+        return self.stored(rows, at)
+
+    def indexed(self, x: Array, at: npt.NDArray[np.int64]) -> Array:
+        """Queries or rows of the indexer."""
+        if Rounding.INDEX_FP4 in self.simulation.rounding:
+            x, missed = narrow(hadamard(x), 32, E2M1, 6 * 2.0**-126)
+            self.near(missed, at)
+        return x
+
+    def best(self, scores: Array, count: int, position: int) -> list[int]:
+        """The largest `count` of a position's scores, ties to the lower number."""
+        order = np.argsort(-scores, kind="stable")
+        if count < len(scores):
+            gap = scores[order[count - 1]] - scores[order[count]]
+            if gap > 0 or scores[order[count]] != 0:  # nothing is nearer to 0 than 0
+                self.margin[position] = min(self.margin[position], gap / np.abs(scores).max())
+        return [int(i) for i in order[:count]]
 
     # ---- parts ----
 
@@ -146,8 +247,8 @@ class Reference:
         ratio = self.v.ratios[layer]
         gate, ape, norm = Role(kv + 1), Role(kv + 2), Role(kv + 3)
         count = len(u) // ratio
-        a = u @ self.w(kv, layer).T
-        g = u @ self.w(gate, layer).T + self.w(ape, layer)[np.arange(len(u)) % ratio]
+        a = self.mul(u, kv, layer)
+        g = self.mul(u, gate, layer) + self.w(ape, layer)[np.arange(len(u)) % ratio]
         rows = np.zeros((count, width))
         for w in range(count):
             own = slice(ratio * w, ratio * (w + 1))
@@ -161,39 +262,34 @@ class Reference:
             rows[w] = (p * values).sum(0) / p.sum(0)
         return self.rope(self.rms(rows, self.w(norm, layer)), ratio * np.arange(count), True)
 
-    def stored(self, rows: Array) -> Array:
-        """What the cache keeps of rows of latent values."""
-        if Rounding.KV_FP8 in self.rounding:
-            plain = self.h.head_dim - self.h.rope_dim
-            rows = np.concatenate([fp8(rows[:, :plain]), rows[:, plain:]], 1)
-        return rows
-
     def chosen(self, u: Array, qr: Array, layer: int) -> list[list[int]]:
         """The compressed rows that each position takes."""
         heads, width, top = self.v.index_heads, self.v.index_dim, self.v.index_top_k
-        q = (qr @ self.w(Role.INDEX_Q_B, layer).T).reshape(len(u), heads, width)
-        q = self.rope(q, np.arange(len(u)), True)
+        positions = np.arange(len(u))
+        q = self.mul(qr, Role.INDEX_Q_B, layer).reshape(len(u), heads, width)
+        q = self.indexed(self.rope(q, positions, True), positions)
         rows = self.compressed(u, Role.INDEX_KV, layer, width)
-        if Rounding.INDEX_FP4 in self.rounding:
-            q, rows = hadamard_fp4(q), hadamard_fp4(rows)
-        weights = u @ self.w(Role.INDEX_PROJ, layer).T / math.sqrt(heads * width)
+        closing = 4 * np.arange(len(rows)) + 3
+        rows = self.stored(self.indexed(rows, closing), closing)
+        weights = self.mul(u, Role.INDEX_PROJ, layer) / math.sqrt(heads * width)
         taken = []
         for p in range(len(u)):
             seen = (p + 1) // 4
             scores = weights[p] @ np.maximum(0, q[p] @ rows[:seen].T)
-            taken.append(sorted(np.argsort(-scores, kind="stable")[:top].tolist()))
+            taken.append(sorted(self.best(scores, top, p)))
         return taken
 
     def attention(self, u: Array, layer: int, ratio: int) -> Array:
         h, v, count = self.h, self.v, len(u)
         positions = np.arange(count)
-        qr = self.rms(u @ self.w(Role.ATTN_Q_A, layer).T, self.w(Role.ATTN_Q_A_NORM, layer))
-        q = self.rms((qr @ self.w(Role.ATTN_Q_B, layer).T).reshape(count, h.n_head, h.head_dim))
-        kv = self.rms(u @ self.w(Role.ATTN_KV, layer).T, self.w(Role.ATTN_KV_NORM, layer))
-        q, kv = self.rope(q, positions, ratio > 0), self.stored(self.rope(kv, positions, ratio > 0))
+        qr = self.rms(self.mul(u, Role.ATTN_Q_A, layer), self.w(Role.ATTN_Q_A_NORM, layer))
+        q = self.rms(self.mul(qr, Role.ATTN_Q_B, layer).reshape(count, h.n_head, h.head_dim))
+        kv = self.rms(self.mul(u, Role.ATTN_KV, layer), self.w(Role.ATTN_KV_NORM, layer))
+        q, kv = self.rope(q, positions, ratio > 0), self.latent(self.rope(kv, positions, ratio > 0), positions)
         rows = np.zeros((0, h.head_dim))
         if ratio:
-            rows = self.stored(self.compressed(u, Role.COMPRESS_KV, layer, h.head_dim))
+            rows = self.compressed(u, Role.COMPRESS_KV, layer, h.head_dim)
+            rows = self.latent(rows, ratio * (np.arange(len(rows)) + 1) - 1)
         taken = self.chosen(u, qr, layer) if ratio == 4 else None
         out = np.zeros_like(q)
         sinks = self.w(Role.ATTN_SINKS, layer).reshape(-1, 1)
@@ -204,36 +300,39 @@ class Reference:
             z = np.exp(z - z.max(1, keepdims=True))
             out[p] = (z[:, :-1] / z.sum(1, keepdims=True)) @ keys
         out = self.rope(out, positions, ratio > 0, -1)
-        groups = out.reshape(count, v.groups_o, -1)
+        inputs = self.taken(out.reshape(count, -1), Role.ATTN_OUT_A, layer).reshape(count, v.groups_o, -1)
         blocks = self.w(Role.ATTN_OUT_A, layer).reshape(v.groups_o, v.lora_o, -1)
-        low = np.einsum("tgi,goi->tgo", groups, blocks).reshape(count, -1)
-        return np.asarray(low @ self.w(Role.ATTN_OUT_B, layer).T, np.float64)
+        low = np.einsum("tgi,goi->tgo", inputs, blocks).reshape(count, -1)
+        return self.mul(low, Role.ATTN_OUT_B, layer)
 
-    def gated(self, x: Array, gate: Array, up: Array, clamp: float) -> Array:
-        g, u = np.minimum(x @ gate.T, clamp), np.clip(x @ up.T, -clamp, clamp)
+    def gated(self, g: Array, u: Array, clamp: float) -> Array:
+        g, u = np.minimum(g, clamp), np.clip(u, -clamp, clamp)
         return np.asarray(g * sigmoid(g) * u, np.float64)
 
     def experts(self, u: Array, tokens: npt.NDArray[np.int64], layer: int) -> Array:
         v = self.v
-        x = u @ self.w(Role.ROUTER, layer).T
+        x = self.mul(u, Role.ROUTER, layer)
         s = np.sqrt(np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, 20)))))
         if layer < v.n_hash_layer:
             ids = self.w(Role.ROUTER_HASH, layer)[tokens].astype(np.int64)
         else:
             bias = self.w(Role.ROUTER_BIAS, layer) if self.has(Role.ROUTER_BIAS, layer) else 0
-            ids = np.argsort(-(s + bias), axis=1, kind="stable")[:, : v.n_expert_used]
+            ids = np.array([self.best(row, v.n_expert_used, t) for t, row in enumerate(s + bias)])
         weights = np.take_along_axis(s, ids, 1)
         weights = weights / np.maximum(weights.sum(1, keepdims=True), 2.0**-14) * v.expert_scale
-        y = (
-            self.gated(u, self.w(Role.SHARED_GATE, layer), self.w(Role.SHARED_UP, layer), v.clamp_shared[layer])
-            @ self.w(Role.SHARED_DOWN, layer).T
-        )
+        shared = [self.mul(u, role, layer) for role in (Role.SHARED_GATE, Role.SHARED_UP)]
+        y = self.mul(self.gated(*shared, v.clamp_shared[layer]), Role.SHARED_DOWN, layer)
         gate, up, down = (self.w(role, layer) for role in (Role.EXPERTS_GATE, Role.EXPERTS_UP, Role.EXPERTS_DOWN))
+        to_gate, to_up = (self.taken(u, role, layer) for role in (Role.EXPERTS_GATE, Role.EXPERTS_UP))
+        hidden = np.zeros((len(u), v.n_expert_used, v.d_expert))
         for t in range(len(u)):
-            for e, weight in zip(ids[t], weights[t], strict=True):
-                hidden = self.gated(u[t], gate[e], up[e], v.clamp_experts[layer]) * weight
-                y[t] += down[e] @ hidden
-        return np.asarray(y, np.float64)
+            for i, e in enumerate(ids[t]):
+                hidden[t, i] = self.gated(gate[e] @ to_gate[t], up[e] @ to_up[t], v.clamp_experts[layer]) * weights[t, i]
+        hidden = self.taken(hidden.reshape(len(u), -1), Role.EXPERTS_DOWN, layer).reshape(hidden.shape)
+        for t in range(len(u)):
+            for i, e in enumerate(ids[t]):
+                y[t] += down[e] @ hidden[t, i]
+        return y
 
     # ---- the whole ----
 
@@ -253,6 +352,7 @@ class Reference:
     def residuals(self, tokens: list[int]) -> list[Array]:
         """[n_layer + 1] residuals [T, n, D]: the embedding, then each layer's output."""
         ids = np.array(tokens, np.int64)
+        self.margin = np.ones(len(ids))
         x = np.repeat(self.w(Role.TOKEN_EMBD)[ids][:, None, :], self.v.hc_count, 1)
         out = [x]
         for layer, ratio in enumerate(self.v.ratios[: self.h.n_layer]):
@@ -264,7 +364,7 @@ class Reference:
         fn, base, scale, norm = (self.w(role, layer) for role in roles)
         pre, _, _ = self.mix(x, fn, scale.ravel(), base.ravel())
         u = self.rms(np.einsum("th,thd->td", pre, x), norm)
-        return np.asarray(u @ self.w(Role.OUTPUT).T, np.float64)
+        return self.mul(u, Role.OUTPUT, -1)
 
     def logits(self, tokens: list[int]) -> Array:
         """[T, n_vocab]"""
