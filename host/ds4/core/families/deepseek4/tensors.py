@@ -48,9 +48,7 @@ def dsv4_of(hparams: HParams) -> Dsv4:
     return hparams.dsv4
 
 
-def _block(
-    h: HParams, at: str, layer: int, ratio: int, *, hashed: bool, biased: bool = False
-) -> Iterator[SlotSpec]:
+def _block(h: HParams, at: str, layer: int, ratio: int, *, hashed: bool, biased: bool = False) -> Iterator[SlotSpec]:
     """One layer. hashed: experts are chosen by token id. biased: the router's bias must be there."""
     dsv4 = dsv4_of(h)
     d, head, streams = h.d_model, h.head_dim, dsv4.hc_count * h.d_model
