@@ -108,7 +108,7 @@ PROGRAM = Program(
         "ds4                            chat with the embedded model",
         'ds4 -p "Why is the sky blue?"  answer once; a prompt can also be piped in',
         "ds4 -m FILE.gguf --identify    look at a model file",
-        "ds4 models [get|verify|...]    the models that -m can name; fetch, check and remove them",
+        "ds4 models [--model-dir DIR]   the models that -m can name",
         "ds4 serve ...                  the HTTP server (ds4-server)",
         "ds4 bench ...                  measure speed (ds4-bench)",
         "ds4 completion bash|zsh|fish   print a completion script",

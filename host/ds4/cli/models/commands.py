@@ -26,7 +26,7 @@ from ds4.cli.arguments import (
     YES,
 )
 from ds4.cli.models import folder, known
-from ds4.cli.models.progress import Transfer, size
+from ds4.cli.models.progress import Transfer
 from ds4.core import catalog, render
 from ds4.core.exits import Exit
 from ds4.core.identify import identify
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         return list_models(load(MODELS_PROGRAM, rest))
     if verb not in VERBS:
         raise SettingsError("no such verb" + did_you_mean(verb, VERBS), subject=f"ds4 models {verb}",
-                            expected=", ".join(VERBS), found=repr(verb))  # fmt: skip
+                            expected=", ".join(("list", *VERBS)), found=repr(verb))  # fmt: skip
     program, command = VERBS[verb]
     words, flags = _split(program, rest)
     return command(load(program, flags), words)
@@ -122,7 +122,8 @@ def _identify(settings: Settings, words: list[str]) -> int:
 
 
 def _verify(settings: Settings, words: list[str]) -> int:
-    """A file whose hash differs makes the command end with MODEL_FILE, one with no record with FAILURE."""
+    """A file whose hash differs makes the command end with MODEL_FILE; one that was named and has no record, with
+    FAILURE."""
     if words:
         paths = [catalog.resolve(word, settings[MODEL_DIR]) for word in words]
     else:
@@ -152,7 +153,7 @@ def _verify(settings: Settings, words: list[str]) -> int:
         if not rows:
             diagnostics.show("no models")
     statuses = {row["status"] for row in rows}
-    return Exit.MODEL_FILE if "differs" in statuses else Exit.FAILURE if "unrecorded" in statuses else Exit.OK
+    return Exit.MODEL_FILE if "differs" in statuses else Exit.FAILURE if words and "unrecorded" in statuses else Exit.OK
 
 
 def _embedded_hash(file: Path) -> str | None:
@@ -186,7 +187,7 @@ def _remove(settings: Settings, words: list[str]) -> int:
     for one in [folder.entry(word, root) for word in _named(words, "remove")]:
         files = [file for file in folder.files_of(one.path) if file.exists()]
         told = f"{one.name} ({len(files)} file{'s' if len(files) != 1 else ''}, "
-        told += f"{size(sum(file.stat().st_size for file in files))}, {one.path})"
+        told += f"{render.byte_size(sum(file.stat().st_size for file in files))}, {one.path})"
         if not settings[YES] and not _agreed(f"Remove {told}? [y/N] "):
             diagnostics.show(f"kept {one.name}")
             continue

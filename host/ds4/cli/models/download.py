@@ -25,7 +25,7 @@ from ds4.errors import DownloadError
 
 _BLOCK = 1 << 18
 _SPARE = 64 << 20  # bytes of disk left alone
-_ATTEMPTS = 6  # in a row, none of which brought a byte
+_ATTEMPTS = 6  # in a row, none of which came further than those before
 _LONGEST_WAIT_S = 30.0
 
 Report = Callable[[int, int | None], None]
@@ -52,14 +52,14 @@ def fetch(web: Web, wanted: Wanted, part: Path, report: Report, *, sleep: Callab
     part.parent.mkdir(parents=True, exist_ok=True)
     with _locked(part) as file:
         transfer = _Transfer(web, wanted, part, file, report)
-        failures = 0
+        failures, most = 0, transfer.size
         while True:
-            before = transfer.size
             try:
                 transfer.attempt()
                 break
             except Passing as error:
-                failures = 1 if transfer.size > before else failures + 1
+                failures = 1 if transfer.size > most else failures + 1
+                most = max(most, transfer.size)
                 if failures >= _ATTEMPTS:
                     raise DownloadError(
                         f"gave up after {_ATTEMPTS} attempts: {error}; what is there is kept, and the same command "
@@ -173,7 +173,7 @@ class _Transfer:
     def _past_the_end(self, response: http.client.HTTPResponse) -> None:
         """The server has nothing from here on: all is there, or the file is another by now."""
         said = re.fullmatch(r"bytes \*/(\d+)", response.headers.get("Content-Range", ""))
-        if said is None or int(said[1]) != self.size:
+        if said is None or int(said[1]) != self.size or self._total not in (None, self.size):
             self._restart()
             raise Passing("the server has another file than before")
         self._total = self.size

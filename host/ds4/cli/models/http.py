@@ -46,8 +46,11 @@ class Web:
         request = urllib.request.Request(url, headers={"User-Agent": f"ds4/{__version__}", **(headers or {})})
         if host in self.credentials:
             request.add_unredirected_header("Authorization", self.credentials[host])
-        context = ssl.create_default_context(cafile=self.certificates)
-        opener = urllib.request.build_opener(_Redirects(), urllib.request.HTTPSHandler(context=context))
+        handlers: list[urllib.request.BaseHandler] = [_Redirects()]
+        if self.certificates is not None:  # else the library's default: the system's authorities
+            context = ssl.create_default_context(cafile=self.certificates)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        opener = urllib.request.build_opener(*handlers)
         try:
             response: http.client.HTTPResponse = opener.open(request, timeout=self.timeout)
             return response

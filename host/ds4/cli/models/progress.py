@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from ds4.core.render import byte_size
+
 
 class Transfer:
     """Called with bytes done and bytes in all (None: not known). The rate is that of this run."""
@@ -49,24 +51,15 @@ class Transfer:
     def _show(self, done: int, total: int | None, now: float) -> None:
         elapsed = now - self._start
         rate = (done - self._first) / elapsed if elapsed > 0.5 else 0.0
-        text = f"{self._label}  {size(done)}"
+        text = f"{self._label}  {byte_size(done)}"
         if total:
-            text += f" of {size(total)}  {100 * done // total} %"
+            text += f" of {byte_size(total)}  {100 * done // total} %"
         if rate > 0:
-            text += f"  {size(rate)}/s"
+            text += f"  {byte_size(int(rate))}/s"
             if total and done < total:
                 text += f"  {clock_time((total - done) / rate)} left"
         self._stream.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
         self._stream.flush()
-
-
-def size(count: float) -> str:
-    """ "12.3 MiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
 
 
 def clock_time(seconds: float) -> str:
