@@ -137,6 +137,8 @@ AS: Option[str | None] = Option("as", text("NAME.gguf"), None, "What to call the
 FORCE: Option[bool] = _action("force", "Fetch it although a file of that name is there, and replace that.", _FETCH)
 YES: Option[bool] = _action("yes", "Do not ask.")
 
+MODEL_VERBS = ("list", "identify", "verify", "get", "remove")
+
 MODELS_PROGRAM = Program(
     name="ds4 models",
     table="cli",

@@ -259,9 +259,7 @@ def test_redirects_in_a_circle_end(server: Server, run: Run) -> None:
     assert len(server.asked) < 100
 
 
-def test_a_full_disk_is_told_before_the_bytes_come(
-    server: Server, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_before_the_bytes_come(server: Server, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(DownloadError, match="not enough space"):

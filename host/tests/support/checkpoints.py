@@ -100,8 +100,9 @@ def shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
             yield index + "position_bias", (4, 64)
             yield index + "kv_norm.weight", (32,)
         yield at + "mlp.gate.weight", (4, 32)
-        yield at + ("mlp.gate.tid2eid" if layer == 0 else "mlp.gate.e_score_correction_bias"), (
-            (300, 2) if layer == 0 else (4,)
+        yield (
+            at + ("mlp.gate.tid2eid" if layer == 0 else "mlp.gate.e_score_correction_bias"),
+            ((300, 2) if layer == 0 else (4,)),
         )
         yield at + "mlp.experts.gate_up_proj", (4, 64, 32)
         yield at + "mlp.experts.down_proj", (4, 32, 32)

