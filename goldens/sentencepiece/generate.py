@@ -8,8 +8,8 @@ special=1  `encode` with every added token, as the library does by itself.
 special=0  `encode` with those added tokens alone that are text: runs of white space, tags of HTML. The library has no
            notion of text that may hold no markup, so markup is taken out of what it looks for.
 
-Texts are `decode`'s, where the bytes are UTF-8: in place of others the library writes one U+FFFD a byte. Streams are the
-bytes of the tokens through CPython's incremental UTF-8 decoder, one token at a time.
+Texts are `decode`'s, where the bytes are UTF-8: in place of others the library writes one U+FFFD a byte. Streams are
+the bytes of the tokens through CPython's incremental UTF-8 decoder, one token at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from texts import strings  # noqa: E402
 PUBLISHED = "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"
 # Which no file of a text model has: its vocabulary ends before.
 OUTSIDE = "<image_soft_token>"
-# Control tokens in a GGUF file and special ones here; about others the two differ, so no text is asked for without them.
+# Control tokens in a GGUF file and special ones here; about others the two differ: no text is asked for without them.
 HIDDEN = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
 
 

@@ -105,6 +105,12 @@ class SettingsError(Ds4Error):
     code = "settings"
 
 
+class DownloadError(Ds4Error):
+    """A file that could not be fetched, or is not what it should be."""
+
+    code = "download"
+
+
 class PayloadError(Ds4Error):
     """A session payload that is malformed, of another model, or too long for the context."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ds4.core.chat import EFFORTS
 from ds4.core.exits import EPILOG
+from ds4.core.kinds import sha256
 from ds4.core.options import DRAFT, ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
 from ds4.core.settings import Kind, Option, Program, boolean, choice, integer, integers, path, text, texts
 
@@ -127,11 +128,81 @@ PROGRAM = Program(
     epilog=EPILOG,
 )
 
+# ---- ds4 models ----
+
+_FETCH = "Fetching"
+
+ACCEPT_LICENCE: Option[bool] = Option(
+    "accept-licence",
+    boolean(),
+    False,
+    "Accept the terms that a model is under; they are shown all the same.",
+    _FETCH,
+    ("--accept-license",),
+    flag_only=True,
+)
+SHA256: Option[str | None] = Option(
+    "sha256", sha256(), None, "The SHA-256 that the file must have.", _FETCH, flag_only=True
+)
+AS: Option[str | None] = Option("as", text("NAME.gguf"), None, "What to call the file.", _FETCH, flag_only=True)
+FORCE: Option[bool] = _action("force", "Fetch it although a file of that name is there, and replace that.", _FETCH)
+YES: Option[bool] = _action("yes", "Do not ask.")
+
+MODEL_VERBS = ("list", "identify", "verify", "get", "remove")
+
 MODELS_PROGRAM = Program(
     name="ds4 models",
     table="cli",
     summary="Lists the models that -m can name: embedded ones and those in a folder, and whether each is supported.",
-    usage=("ds4 models [--model-dir DIR] [--json|--names]",),
+    usage=(
+        "ds4 models [list] [--model-dir DIR] [--json|--names]",
+        "ds4 models identify NAME|FILE ...",
+        "ds4 models verify [NAME|FILE ...]          SHA-256 against the recorded one",
+        "ds4 models get NAME|URL|hf:OWNER/REPOSITORY[@REVISION][:FILE]",
+        "ds4 models remove NAME ...",
+    ),
     options=(MODEL_OPTIONS[1], JSON, NAMES),
+    epilog=EPILOG,
+)
+
+IDENTIFY_PROGRAM = Program(
+    name="ds4 models identify",
+    table="cli",
+    summary="What a model file is, and whether it is supported.",
+    usage=("ds4 models identify NAME|FILE ... [--json]",),
+    options=(MODEL_OPTIONS[1], JSON),
+    epilog=EPILOG,
+)
+
+VERIFY_PROGRAM = Program(
+    name="ds4 models verify",
+    table="cli",
+    summary="Reads model files and compares their SHA-256 with the recorded one (NAME.gguf.sha256); without a name, "
+    "all of them.",
+    usage=("ds4 models verify [NAME|FILE ...] [--sha256 HASH]",),
+    options=(MODEL_OPTIONS[1], SHA256, JSON, QUIET),
+    epilog=EPILOG,
+)
+
+GET_PROGRAM = Program(
+    name="ds4 models get",
+    table="cli",
+    summary="Fetches a model into the model folder and prints its path and SHA-256. A transfer that was cut off goes "
+    "on where it stopped. Packages come from where pip is configured to look; HF_ENDPOINT and HF_TOKEN are honoured.",
+    usage=(
+        "ds4 models get gemma3-270m",
+        "ds4 models get https://HOST/PATH/NAME.gguf [--sha256 HASH]",
+        "ds4 models get hf:OWNER/REPOSITORY[@REVISION][:FILE]",
+    ),
+    options=(MODEL_OPTIONS[1], ACCEPT_LICENCE, SHA256, AS, FORCE, QUIET),
+    epilog=EPILOG,
+)
+
+REMOVE_PROGRAM = Program(
+    name="ds4 models remove",
+    table="cli",
+    summary="Deletes models from the model folder, all shards of each.",
+    usage=("ds4 models remove NAME ... [--yes]",),
+    options=(MODEL_OPTIONS[1], YES),
     epilog=EPILOG,
 )

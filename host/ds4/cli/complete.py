@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ds4.cli.arguments import MODEL_VERBS
 from ds4.core.settings import Option, Program
 from ds4.errors import SettingsError
 
@@ -51,12 +52,19 @@ def _bash(programs: Mapping[str, Program]) -> str:
             if option.kind.takes_value:
                 lines.append(f"        {'|'.join(option.spellings)}) {_bash_values(option)}; return;;")
         flags = [s for option in _options(program) for s in (*option.spellings, option.negation) if s]
-        extra = f"{verbs} " if name == "ds4" else ""
+        extra, place = _first_words(name, verbs)
         words = f'        COMPREPLY=($(compgen -W "{" ".join(flags)}" -- "$word"))'
-        first = f'        [ "$COMP_CWORD" -eq 1 ] && COMPREPLY+=($(compgen -W "{extra}" -- "$word"))'
+        first = f'        [ "$COMP_CWORD" -eq {place} ] && COMPREPLY+=($(compgen -W "{extra}" -- "$word"))'
         lines += ["        esac", words, *([first] if extra else []), "        ;;"]
     lines += ["    esac", "}", f"complete -F _ds4 {' '.join(commands)}"]
     return "\n".join(lines) + "\n"
+
+
+def _first_words(command: str, verbs: str) -> tuple[str, int]:
+    """The verbs that a command takes, and which word of the line they are."""
+    if command == "ds4":
+        return f"{verbs} ", 1
+    return (" ".join(MODEL_VERBS), 2) if command == "ds4 models" else ("", 0)
 
 
 def _bash_values(option: Option[Any]) -> str:
@@ -82,6 +90,7 @@ def _fish(programs: Mapping[str, Program]) -> str:
         for option in _options(program):
             lines.append(_fish_line(command, condition, option))
     lines.append(f"complete -c ds4 -n __fish_use_subcommand -f -a '{' '.join(verbs)}'")
+    lines.append(f"complete -c ds4 -n '__fish_seen_subcommand_from models' -f -a '{' '.join(MODEL_VERBS)}'")
     lines.append(f"complete -c ds4 -n '__fish_seen_subcommand_from completion' -f -a '{' '.join(SHELLS)}'")
     return "\n".join(lines) + "\n"
 

@@ -1,5 +1,4 @@
-"""Looking at a model file without the engine: identify, inventory, validate, layout, bind plan, tokenize; and the list
-of models.
+"""Looking at a model file without the engine: identify, inventory, validate, layout, bind plan, tokenize.
 
 Nothing here imports `ds4.sys.native`: these work where no engine is built, and on files that no engine should touch.
 """
@@ -12,14 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, NAMES, SPECIAL, TOKENIZE, VALIDATE
-from ds4.core import bind, catalog, inventory, render
+from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, SPECIAL, TOKENIZE, VALIDATE
+from ds4.core import bind, inventory, render
 from ds4.core.components import table
 from ds4.core.exits import Exit
 from ds4.core.families import deepseek4
-from ds4.core.identify import identify, identify_inventory
+from ds4.core.identify import identify_inventory
 from ds4.core.inventory import Inventory
-from ds4.core.options import MODEL_DIR, MTP
+from ds4.core.options import MTP
 from ds4.core.settings import Settings
 from ds4.errors import ModelFileError
 
@@ -49,9 +48,9 @@ def run(settings: Settings, path: Path, text: str | None) -> int:
     if settings[JSON]:
         # One report stands by itself; several are keyed.
         values = {name: value for name, (value, _) in reports.items()}
-        _print(json.dumps(values if len(values) > 1 else next(iter(values.values())), indent=2, ensure_ascii=False))
+        show(json.dumps(values if len(values) > 1 else next(iter(values.values())), indent=2, ensure_ascii=False))
     else:
-        _print("\n\n".join(human for _, human in reports.values()))
+        show("\n\n".join(human for _, human in reports.values()))
     return Exit.OK
 
 
@@ -59,11 +58,11 @@ def components(settings: Settings) -> int:
     """Prints the promotion ledger as this process honours it."""
     rows = table()
     if settings[JSON]:
-        _print(json.dumps([asdict(row) for row in rows], indent=2))
+        show(json.dumps([asdict(row) for row in rows], indent=2))
         return Exit.OK
     cells = [("component", "state", "decides", "why"), *((r.name, r.state, r.side, r.why) for r in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    _print("\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells))
+    show("\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells))
     return Exit.OK
 
 
@@ -74,7 +73,8 @@ def wanted(settings: Settings) -> bool:
     )
 
 
-def _print(text: str) -> None:
+def show(text: str) -> None:
+    """Prints a line or more."""
     # A name in a file may be no valid Unicode; it must not stop the report.
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
@@ -132,42 +132,3 @@ def _tokenize(loaded: Inventory, text: str, *, special: bool) -> tuple[Any, str]
     value = {"count": len(ids), "tokens": ids, "pieces": pieces}
     rows = [f"{token:>8}  {json.dumps(piece, ensure_ascii=False)}" for token, piece in zip(ids, pieces, strict=True)]
     return value, "\n".join([*rows, f"{len(ids)} token{'' if len(ids) == 1 else 's'}"])
-
-
-def models(settings: Settings) -> int:
-    """`ds4 models`: every model that -m can name, identified. A broken file is a row, not an error."""
-    entries = catalog.entries(settings[MODEL_DIR])
-    if settings[NAMES]:
-        sys.stdout.write("".join(f"{entry.name}\n" for entry in entries))
-        return Exit.OK
-    found: list[dict[str, Any]] = []
-    for entry in entries:
-        about: dict[str, Any] = {"id": entry.name, "origin": entry.origin, "path": str(entry.path)}
-        try:
-            identity = identify(entry.path)
-            about |= {key: value for key, value in render.identity_dict(identity).items() if key != "path"}
-            about |= {"quant_summary": identity.quant_summary}
-        except (ModelFileError, OSError) as error:
-            about |= {"supported": False, "reason": str(error)}
-        found.append(about)
-    if settings[JSON]:
-        _print(json.dumps(found, indent=2, ensure_ascii=False))
-        return Exit.OK
-    if not found:
-        _print("no models: this build embeds none, and --model-dir names none")
-        return Exit.OK
-    rows = [
-        (
-            row["id"],
-            row.get("architecture") or "?",
-            row.get("size_label") or "?",
-            (row.get("file_type") or row.get("quant_summary") or "?"),
-            render.byte_size(row["bytes"]) if "bytes" in row else "?",
-            row["origin"] if row["origin"] == "embedded" else str(Path(row["path"]).relative_to(row["origin"])),
-            "yes" if row["supported"] else f"no: {row['reason']}",
-        )
-        for row in found
-    ]
-    header = ("name", "family", "size", "type", "bytes", "where", "supported")
-    _print(render.table(header, rows, right="llllr"))
-    return Exit.OK

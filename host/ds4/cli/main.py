@@ -23,6 +23,7 @@ from ds4.cli.arguments import (
     TOKEN_IDS,
     TOKENIZE,
 )
+from ds4.cli.models import commands as models
 from ds4.core import catalog
 from ds4.core.exits import Exit, guarded
 from ds4.core.options import MODEL, MODEL_DIR
@@ -52,7 +53,7 @@ def _dispatch(arguments: list[str]) -> int:
             name, module, _ = ALIASES[verb]
             return _other(name, module, rest)
         case ["models", *rest]:
-            return diagnostics.models(load(MODELS_PROGRAM, rest))
+            return models.run(rest)
         case ["completion", *rest]:
             return _completion(rest)
         case ["help", *_]:

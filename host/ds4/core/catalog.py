@@ -76,8 +76,25 @@ def embedded_path(name: str = DEFAULT_MODEL) -> Path:
     )
 
 
+def default_folder() -> Path:
+    """Where models lie if nobody says: $XDG_DATA_HOME/ds4/models."""
+    home = os.environ.get("XDG_DATA_HOME") or _expanded("~/.local/share", "HOME")
+    return Path(home) / "ds4" / "models"
+
+
+def _fetched() -> Path | None:
+    """The default folder, if there is one; a service may have no home."""
+    try:
+        folder = default_folder()
+    except SettingsError:
+        return None
+    return folder if folder.is_dir() else None
+
+
 def entries(model_dir: Path | None = None) -> list[Entry]:
-    """The embedded models that this build has, then those under model_dir, by name."""
+    """The embedded models that this build has, then those under model_dir (None: the default folder, if there is
+    one), by name."""
+    model_dir = _fetched() if model_dir is None else model_dir
     found: list[Entry] = []
     for model in EMBEDDED:
         try:
@@ -85,18 +102,24 @@ def entries(model_dir: Path | None = None) -> list[Entry]:
         except SettingsError:
             if os.environ.get(model.variable):
                 raise
-    return found + (list(_in_directory(model_dir)) if model_dir is not None else [])
+    return found + (in_folder(model_dir) if model_dir is not None else [])
 
 
 def resolve(spec: str, model_dir: Path | None = None) -> Path:
     """The file that `-m spec` means: an embedded model's name, an existing path (relative ones from the caller's
     directory), or the name of a model under model_dir. Raises SettingsError."""
     if any(spec == model.name for model in EMBEDDED):
-        return embedded_path(spec)
+        try:
+            return embedded_path(spec)
+        except SettingsError:
+            fetched = next((entry for entry in entries(model_dir) if entry.name == spec), None)
+            if fetched is None:
+                raise
+            return fetched.path
     path = caller_directory() / _expanded(spec, spec)
     if path.is_file():
         return path
-    if path.is_dir() and (inside := sorted(_in_directory(path), key=lambda e: e.name)):
+    if path.is_dir() and (inside := sorted(in_folder(path), key=lambda e: e.name)):
         if len(inside) == 1:
             return inside[0].path
         raise SettingsError(f"the folder holds several models; name one of {_names(inside)}", subject=spec)
@@ -149,7 +172,12 @@ def _runfiles_roots() -> Iterator[Path]:
             yield root
 
 
-def _in_directory(folder: Path) -> Iterator[Entry]:
+def in_folder(folder: Path) -> list[Entry]:
+    """The models in a folder and those below it. Raises SettingsError if there is none of that name."""
+    return list(_walk(folder))
+
+
+def _walk(folder: Path) -> Iterator[Entry]:
     if not folder.is_dir():
         raise SettingsError("no such folder", subject=str(folder))
     for root, folders, files in os.walk(folder):

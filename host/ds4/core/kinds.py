@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,17 @@ def number(low: float | None = None, high: float | None = None, metavar: str = "
         if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
             raise ValueError(expected)
         return value
+
+    return Kind(metavar, parse)
+
+
+def sha256(metavar: str = "HASH") -> Kind[str]:
+    """A SHA-256 in hexadecimal, as sha256sum prints it."""
+
+    def parse(raw: object, base: Path) -> str:
+        if not isinstance(raw, str) or re.fullmatch("[0-9a-fA-F]{64}", raw) is None:
+            raise ValueError("64 hexadecimal digits")
+        return raw.lower()
 
     return Kind(metavar, parse)
 

@@ -17,7 +17,7 @@ _MOST_CUTS = 200_000_000  # characters copied to find a vocabulary's merges; rea
 
 
 def merges(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, str]]:
-    """All merges, the best score first; of one piece by the ids of the left parts. ids: the pieces that text may become.
+    """All merges, the best score first; of one piece by the ids of the left parts. ids: what text may become.
 
     Raises TokenizerError for pieces so long that looking at every cut would take minutes.
     """

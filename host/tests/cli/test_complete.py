@@ -37,6 +37,7 @@ def bash(*words: str, tmp_path: Path) -> list[str]:
         (["ds4", "mo"], ["models"]),
         (["ds4", "completion", ""], ["bash", "zsh", "fish"]),
         (["ds4", "models", "--model"], ["--model-dir"]),
+        (["ds4", "models", "ver"], ["verify"]),
         (["ds4", "bench", "--ctx-s"], ["--ctx-start"]),
         (["/usr/bin/ds4-bench", "--step"], ["--step-incr", "--step-mul"]),
         (["ds4", "-p", ""], []),

@@ -16,6 +16,7 @@ def nothing_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(catalog, "__file__", str(tmp_path / "package" / "ds4" / "core" / "catalog.py"))
     monkeypatch.setattr("sys.argv", ["ds4"])
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("DS4_CALLER_DIR", str(tmp_path))
 
 
@@ -126,3 +127,18 @@ def test_a_wrong_path_is_answered_with_the_path_that_was_tried(tmp_path: Path) -
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such folder"):
         catalog.entries(tmp_path / "gone")
+
+
+def test_a_fetched_model_is_found_in_the_default_folder_without_being_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such model"):
+        catalog.resolve("fetched")
+    file = touch(tmp_path / "share" / "ds4" / "models" / "fetched.gguf")
+    assert catalog.resolve("fetched") == file
+    assert [entry.name for entry in catalog.entries()] == ["fetched"]
+
+
+def test_the_default_model_of_a_build_that_embeds_none_is_the_fetched_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="does not embed"):
+        catalog.resolve(catalog.DEFAULT_MODEL)
+    file = touch(tmp_path / "share" / "ds4" / "models" / f"{catalog.DEFAULT_MODEL}.gguf")
+    assert catalog.resolve(catalog.DEFAULT_MODEL) == file

@@ -1,0 +1,1 @@
+"""`ds4 models`: the model files of this machine - listed, identified, verified, fetched and removed."""
