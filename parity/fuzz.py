@@ -119,8 +119,8 @@ class _Search:
     def shrink(self, data: bytes) -> None:
         """Makes the failing input the database's, and replays it from there.
 
-        hypothesis takes what its database holds for smallest already, unless it reads fewer choices than the entry has: so
-        the entry gets one too many.
+        hypothesis takes what its database holds for smallest already, unless it reads fewer choices than the entry has:
+        so the entry gets one too many.
         """
         entry = choices_to_bytes((data, 0))
         self.database.save(self.key, entry)

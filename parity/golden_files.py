@@ -1,9 +1,9 @@
 """The files that goldens are kept in: one value read out of them, and the file's bytes with one value changed.
 
-    .jsonl   a case a line: {"case", "setup"?, "input" | "input_b64" | keys of the component, "expected"}
-    .ambr    syrupy's snapshots by name
-    .npz     arrays by name
-    .npy     one array;  any other file is one value, text or bytes
+.jsonl   a case a line: {"case", "setup"?, "input" | "input_b64" | keys of the component, "expected"}
+.ambr    syrupy's snapshots by name
+.npz     arrays by name
+.npy     one array;  any other file is one value, text or bytes
 """
 
 from __future__ import annotations

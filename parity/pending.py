@@ -429,4 +429,3 @@ def _settled(root: Path) -> set[str]:
         except (ValueError, KeyError, TypeError, RecursionError):
             continue  # the last line of a process that was killed: its pending shows again
     return identities
-

@@ -60,9 +60,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 # ---- the ledger ----
 
 
-def test_several_changes_by_one_program_all_stay(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_changes_by_one_program_all_stay(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = tmp_path / "components.toml"  # the copy that a program was built with, which no change reaches
     built.write_text("")
     monkeypatch.setattr(components, "_file", lambda: built)
@@ -92,8 +90,10 @@ WHOLE = {"id": "a", "component": "stops", "input": ".*", "oracle": ".*", "python
 
 
 def row(expires: str = "2030-01-31", **changes: object) -> str:
-    return "[[deviation]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in (WHOLE | changes).items()) + (
-        f"expires = {expires}\n"
+    return (
+        "[[deviation]]\n"
+        + "".join(f"{k} = {json.dumps(v)}\n" for k, v in (WHOLE | changes).items())
+        + (f"expires = {expires}\n")
     )
 
 
@@ -172,9 +172,7 @@ def test_numbers_that_are_texts_are_no_evidence(root: Path) -> None:
     assert evidence.kept("stops") is None
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = evidence.keep(record())
     before = path.read_bytes()
 
