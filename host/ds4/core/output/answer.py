@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -28,10 +28,9 @@ from ds4.core.output.events import (
 )
 from ds4.core.output.json_value import JsonValue
 from ds4.core.output.markers import Markers
-from ds4.core.output.tools import Block
+from ds4.core.output.tools import Step
 
 _LEADS = ("\n\n", "\n", "")
-_LONGEST = 64  # characters of a marker
 
 
 class Tags(NamedTuple):
@@ -45,12 +44,19 @@ class Tags(NamedTuple):
         return prompt.rstrip(WHITE).endswith(self.opening)
 
 
-class JsonBlocks(Block, Protocol):
-    """A tool block of these dialects (see `tools.Block`). sure: whether it is one for certain; until then it gives no
-    events, and what becomes of it otherwise is content."""
+class JsonBlocks(Protocol):
+    """A tool block of these dialects: calls, read and closers as those of `tools.Block`. sure: whether it is one for
+    certain; until then it gives no events, and what becomes of it otherwise is content."""
+
+    @property
+    def calls(self) -> int: ...
 
     @property
     def sure(self) -> bool: ...
+
+    def read(self, text: str, at: int, out: Emitter) -> Step: ...
+
+    def closers(self, rest: str) -> str | None: ...
 
     def showing(self) -> JsonValue | None:
         """The arguments of call `calls`, while what they are is shown as it comes."""
@@ -84,23 +90,6 @@ class _Lead(NamedTuple):
     kept: bool
 
 
-class _Search(NamedTuple):
-    """begins: finds the first marker in a text, or the beginning of one at its end; asked of every piece. whole: the
-    markers."""
-
-    markers: Markers
-    begins: Callable[[str], re.Match[str] | None]
-    whole: frozenset[str]
-
-
-def _search(texts: Sequence[str]) -> _Search:
-    begun = [
-        functools.reduce(lambda rest, c: rf"{re.escape(c)}(?:\Z|{rest})", text[-2::-1], re.escape(text[-1]))
-        for text in texts
-    ]
-    return _Search(Markers(texts), re.compile("|".join(begun) or "(?!)").search, frozenset(texts))
-
-
 class _Places(NamedTuple):
     """What is looked for in each place of an answer. before: at its beginning; None: what is looked for in content.
     thinking: at the beginning of reasoning. answer: behind reasoning. gap: behind a block. closings, openers: in
@@ -110,8 +99,8 @@ class _Places(NamedTuple):
     thinking: _Lead
     answer: _Lead
     gap: _Lead
-    closings: _Search
-    openers: _Search
+    closings: Markers
+    openers: Markers
 
 
 @functools.lru_cache(maxsize=32)
@@ -122,8 +111,8 @@ def _places(dialect: JsonDialect | None, tags: Tags | None) -> _Places:
     opening = (tags.opening,) if tags is not None else ()
     before = _Lead(Markers((*opening, *marks, *bare)), white, True) if opening or bare else None
     gap = _Lead(begins, re.compile(f"[{WHITE}{re.escape(between)}]*+").match, True)
-    closings = _search([lead + tags.closing for lead in _LEADS] if tags is not None else ())
-    openers = _search([lead + mark for mark in marks for lead in _LEADS])
+    closings = Markers([lead + tags.closing for lead in _LEADS] if tags is not None else ())
+    openers = Markers([lead + mark for mark in marks for lead in _LEADS])
     return _Places(before, _Lead(Markers(opening), white, False), _Lead(begins, white, False), gap, closings, openers)
 
 
@@ -136,7 +125,7 @@ class TemplateParser:
 
     __slots__ = (
         *("_begins", "_block", "_calls", "_delta", "_dialect", "_index", "_lead", "_left", "_markers", "_mode"),
-        *("_opening", "_out", "_places", "_raw", "_value", "_white", "_whole"),
+        *("_opening", "_out", "_places", "_raw", "_value", "_white"),
     )
 
     def __init__(self, *, thinking: bool, dialect: JsonDialect | None = None, tags: Tags | None = None) -> None:
@@ -160,8 +149,8 @@ class TemplateParser:
         self._mode: Mode = mode
         self._lead = lead
         self._delta: type[ReasoningDelta] | type[ContentDelta] = ReasoningDelta if mode == "reasoning" else ContentDelta
-        self._markers, begins, self._whole = self._places.closings if mode == "reasoning" else self._places.openers
-        self._begins = begins if lead is None else None
+        self._markers = self._places.closings if mode == "reasoning" else self._places.openers
+        self._begins = self._markers.search if lead is None else None
 
     @property
     def mode(self) -> Mode:
@@ -177,7 +166,7 @@ class TemplateParser:
             found = self._begins(text)
             if found is None:
                 return [self._delta(text)]
-            if found[0] not in self._whole:  # it is the text's end, and waits
+            if found.lastindex is None:  # it is the text's end, and waits
                 at = found.start()
                 self._left = text[at:]
                 return [self._delta(text[:at])] if at else []
@@ -207,9 +196,9 @@ class TemplateParser:
         if at == len(text):
             return at, False
         found = lead.markers.match(text, at)
+        if found is not None and found.lastindex is None:
+            return at, False
         if found is None:
-            if lead.markers.begun(text[at : at + _LONGEST]):
-                return at, False
             self._enter("reasoning" if self._mode == "reasoning" else "content", None)
             self._show(self._skipped())
         elif found[0] == self._opening:
@@ -225,10 +214,10 @@ class TemplateParser:
         return white
 
     def _searching(self, text: str, at: int) -> tuple[int, bool]:
-        found = self._markers.find(text, at)
-        end = self._markers.certain(text, at) if found is None else found.start()
+        found = self._markers.search(text, at)
+        end = len(text) if found is None else found.start()
         self._show(text[at:end])
-        if found is None:
+        if found is None or found.lastindex is None:
             return end, False
         if self._mode == "reasoning":
             self._out.add(ReasoningEnd())

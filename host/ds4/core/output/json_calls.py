@@ -52,21 +52,21 @@ class CallObject:
                 if shown and self._place == "in" and self._key in _ARGUMENTS and self._arguments == "object":
                     self._show(out, shown)
                 if not complete:
-                    return Step(end, "more")
+                    return end, "more"
                 value, self._value = self._value, None
                 if not self._took(value, out):
-                    return Step(end, "fault")
+                    return end, "fault"
                 at = end
                 continue
             at = skip_white(text, at)
             if at == len(text):
-                return Step(at, "more")
+                return at, "more"
             status = self._between(text[at], out)
             if status == "fault":
-                return Step(at, "fault")
+                return at, "fault"
             at += self._value is None  # a value's first character is its own
             if status == "complete":
-                return Step(at, "complete")
+                return at, "complete"
 
     def _between(self, character: str, out: Emitter) -> Literal["again", "complete", "fault"]:
         place = self._place
@@ -175,18 +175,18 @@ class JsonBlock:
     def read(self, text: str, at: int, out: Emitter) -> Step:
         while True:
             if self._object is not None:
-                step = self._object.read(text, at, out)
+                at, status = self._object.read(text, at, out)
                 self.sure = self.sure or self._object.begun
-                if step.status != "complete":
-                    return step
-                self._object, at = None, step.at
+                if status != "complete":
+                    return at, status
+                self._object = None
                 self.calls += 1
                 self._place = "after" if self._array else "closer"
             if self._place == "closer" and not self._closer:
-                return Step(at, "complete")
+                return at, "complete"
             at = skip_white(text, at)
             if at == len(text):
-                return Step(at, "more")
+                return at, "more"
             character = text[at]
             if character == "{" and self._place != "after":
                 self._object = CallObject(self.calls)
@@ -198,13 +198,13 @@ class JsonBlock:
             elif self._place == "closer":
                 return self._closes(text, at)
             else:
-                return Step(at, "fault")
+                return at, "fault"
             at += 1
 
     def _closes(self, text: str, at: int) -> Step:
         if text.startswith(self._closer, at):
-            return Step(at + len(self._closer), "complete")
-        return Step(at, "more" if self._closer.startswith(text[at : at + len(self._closer)]) else "complete")
+            return at + len(self._closer), "complete"
+        return at, "more" if self._closer.startswith(text[at : at + len(self._closer)]) else "complete"
 
     def showing(self) -> JsonValue | None:
         return None if self._object is None else self._object.showing()

@@ -46,15 +46,17 @@ class _Named:
             behind = skip_white(text, at)
             self._open = self._open and behind == at
             if behind == len(text):
-                return Step(behind, "more")
+                return behind, "more"
             markers = _BEHIND[self._place]
             mark = markers.match(text, behind)
             if mark is None:
-                return Step(behind, "more" if markers.begun(text[behind : behind + 16]) else "fault")
+                return behind, "fault"
+            if mark.lastindex is None:
+                return behind, "more"
             if self._place == "name":
                 name = "".join(self._name)
                 if not name:
-                    return Step(behind, "fault")
+                    return behind, "fault"
                 out.add(CallStart(self.calls, name))
             at = mark.end()
             self._open = mark[0] == "[CALL_ID]"
@@ -64,12 +66,12 @@ class _Named:
         end, shown, complete = self._value.read(text, at)
         out.arguments(self.calls, shown)
         if not complete:
-            return Step(end, "more")
+            return end, "more"
         if not self._value.valid:
-            return Step(end, "fault")
+            return end, "fault"
         out.add(CallEnd(self.calls))
         self.calls += 1
-        return Step(end, "complete")
+        return end, "complete"
 
     def showing(self) -> JsonValue | None:
         return self._value
@@ -95,7 +97,7 @@ class _Block:
         if self._form is None:
             at = skip_white(text, at)
             if at == len(text):
-                return Step(at, "more")
+                return at, "more"
             self._form = JsonBlock(self.calls) if text[at] in "[{" else _Named(self.calls)
         step = self._form.read(text, at, out)
         self.calls = self._form.calls
