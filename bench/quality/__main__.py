@@ -2,13 +2,14 @@
 
     PYTHONPATH=host python -m bench.quality [--hf DIR] [--prompts 120] [--docs FILE ...]
 
-Two tables. The first is of random models: the distance of each way of running one from float, mean KL divergence in nats and
-the share of positions with the same likeliest token, on a tiny model of every kind of layer and on one of 64 heads x 512.
-Random weights tell near from far, not good from bad.
+Two tables. The first is of random models: the distance of each way of running one from float, mean KL divergence in
+nats and the share of positions with the same likeliest token, on a tiny model of every kind of layer and on one of 64
+heads x 512. Random weights tell near from far, not good from bad.
 
-The second is of ds4-mini: that distance, perplexity on conversations it was not trained on (assistant: what the assistant
-says; chat: everything) and on text files, and of how many tool prompts the greedy answer has exactly the calls that are
-wanted. With the checkpoint that ds4-mini was converted from it starts from its BF16 weights and adds rows for other types.
+The second is of ds4-mini: that distance, perplexity on conversations it was not trained on (assistant: what the
+assistant says; chat: everything) and on text files, and of how many tool prompts the greedy answer has exactly the
+calls that are wanted. With the checkpoint that ds4-mini was converted from it starts from its BF16 weights and adds
+rows for other types.
 
 chats.jsonl and tools.jsonl were drawn (seed 20261130, the split that training never saw) by the program that made the
 miniature's training data, with its four stand-in words for the word lists of its documents.
@@ -44,7 +45,12 @@ from bench.quality.evaluate import (
     perplexities,
 )
 
-WIDE = ("attention.head_count=64", "attention.key_length=512", "attention.value_length=512", "attention.output_group_count=8")
+WIDE = (
+    "attention.head_count=64",
+    "attention.key_length=512",
+    "attention.value_length=512",
+    "attention.output_group_count=8",
+)
 SHAPES = {"tiny": (), "64 heads x 512": (*WIDE, "attention.compress_ratios=0,4,128")}
 MIXES = ("q8_0", "q4_k", "q2")
 DOCS_TOKENS = 512  # of a text file at a time
@@ -75,7 +81,9 @@ def rows(args: argparse.Namespace, folder: pathlib.Path) -> list[tuple[str, path
         made[mix] = folder / f"{mix}.gguf"
         convert(args.hf, made[mix], Mix.of(mix, ()), name=mix)
     plain = [("bf16", made["bf16"], way) for way in WAYS if way.name not in ("int8 activations", "shipping")]
-    shipped = [(mix, made[mix], way) for mix in MIXES for way in WAYS if way.name in ("float", "int8 activations", "shipping")]
+    shipped = [
+        (mix, made[mix], way) for mix in MIXES for way in WAYS if way.name in ("float", "int8 activations", "shipping")
+    ]
     return [*plain, *shipped]
 
 

@@ -155,8 +155,8 @@ def answers(session: NativeSession, prompts: Sequence[list[int]], end: int) -> l
 
 
 def exact_calls(path: pathlib.Path, way: Way, tokenizer: Tokenizer, count: int) -> tuple[int, int]:
-    """How many of the first `count` prompts are answered with exactly the calls that are wanted, to the character; and how
-    many there are."""
+    """How many of the first `count` prompts are answered with exactly the calls that are wanted, to the character; and
+    how many there are."""
     lines = (HERE / "tools.jsonl").read_text(encoding="utf-8").splitlines()[:count]
     records = [json.loads(line) for line in lines]
     right = 0

@@ -3,13 +3,13 @@
     pip install torch==2.13.0 transformers==5.24.0 gguf==0.19.0 tokenizers
     PYTHONPATH=host python goldens/logits_deepseek4/generate.py
 
-mini.npz: of models/ds4-mini (Q8_0, dequantised) on the prompts here, for chosen positions the 64 largest logits with their
-ids, the log-sum-exp, and the logits of 128 fixed columns. greedy.json: its greedy answers to prompts.json, and by how
-much the likeliest token leads at the closest step. random_*.npz: of models that `ds4-synth random` draws from a seed
-(shape, changes and SHA-256 are in the file), whole logits and residuals at chosen positions of 600 tokens.
+mini.npz: of models/ds4-mini (Q8_0, dequantised) on the prompts here, for chosen positions the 64 largest logits with
+their ids, the log-sum-exp, and the logits of 128 fixed columns. greedy.json: its greedy answers to prompts.json, and
+by how much the likeliest token leads at the closest step. random_*.npz: of models that `ds4-synth random` draws from a
+seed (shape, changes and SHA-256 are in the file), whole logits and residuals at chosen positions of 600 tokens.
 
-That the engine also reproduces the checkpoint that ds4-mini was converted from (BF16), and other checkpoints that come with
-transformers' outputs, is shown by `python -m parity.reference.checkpoint DIR`.
+That the engine also reproduces the checkpoint that ds4-mini was converted from (BF16), and other checkpoints that come
+with transformers' outputs, is shown by `python -m parity.reference.checkpoint DIR`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def mini(prompts: dict[str, list[int]], model: object) -> None:
 
 
 def greedy(samples: list[dict[str, object]], model: object) -> None:
-    """Each turn on its own prompt, without a cache in between; ends with the EOS or after the turn's number of tokens."""
+    """Each turn on its own prompt; ends with the EOS or after the turn's number of tokens."""
     answers = []
     for sample in samples:
         prompt, count = sample["prompt_ids"], sample["count"]

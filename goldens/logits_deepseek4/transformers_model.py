@@ -65,7 +65,7 @@ _KINDS = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavil
 
 
 def load(path: pathlib.Path) -> Any:
-    """The model, in fp32 with eager attention. KeyError or ValueError for a file with something left over or missing."""
+    """The model, in fp32 with eager attention. KeyError or ValueError: something is left over or missing."""
     reader = gguf.GGUFReader(path)
     model = DeepseekV4ForCausalLM(config(reader)).float().eval()
     state = model.state_dict()

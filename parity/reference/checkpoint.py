@@ -9,8 +9,9 @@ The checkpoint is converted, then compared with what of these lies in the folder
                       residual after layer i - 1 (h0: the embedding)
     samples.json      greedy answers: turns with prompt_ids and output_ids
 
-One line a file: the largest difference, and whether the likeliest token is the same wherever the reference's two best are
-more than 2e-4 apart. The exit code is 1 if a difference is above --bound, such a token differs, or an answer is another.
+One line a file: the largest difference, and whether the likeliest token is the same wherever the reference's two best
+are more than 2e-4 apart. The exit code is 1 if a difference is above --bound, such a token differs, or an answer is
+another.
 """
 
 from __future__ import annotations

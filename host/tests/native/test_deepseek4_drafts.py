@@ -143,7 +143,9 @@ def test_guesses_are_the_transcriptions_in_every_layout(tmp_path: Path, layout: 
 
 
 @pytest.mark.parametrize("layout", ["mtp", "nextn"])
-def test_a_guess_does_not_depend_on_chunks_snapshots_copies_or_wrong_guesses_before(tmp_path: Path, layout: str) -> None:
+def test_a_guess_does_not_depend_on_chunks_snapshots_copies_or_wrong_guesses_before(
+    tmp_path: Path, layout: str
+) -> None:
     with opened(laid_out(write(tmp_path / "drawn.gguf"), EVERY_KIND, layout)) as model:
         made = session(model)
         feed(made, 0, PROMPT)

@@ -1,8 +1,8 @@
 """Each rounding of the shipping arithmetic alone, against a numpy transcription that rounds there and nowhere else.
 
 A number that lies on the middle of two codes may be rounded either way by arithmetic that differs in the last bit, and
-what follows then differs by a code. So the prompts here are such that the transcription meets no such number: it says how
-near it came, and the test asks for a margin that fp32 cannot cross.
+what follows then differs by a code. So the prompts here are such that the transcription meets no such number: it says
+how near it came, and the test asks for a margin that fp32 cannot cross.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ SHAPES = {
         "rope.dimension_count=32",
     ),
 }
+
+
 @dataclass(frozen=True)
 class Point:
     """changes: of the session. prompts: how many, and of how many tokens."""
@@ -65,7 +67,8 @@ POINTS = {
     "nothing": Point(Simulation(), {}),
     "kv_fp8": Point(Simulation(rounding=Rounding.KV_FP8), {"rounding": Rounding.CHOSEN | Rounding.KV_FP8}),
     "index_fp4": Point(Simulation(rounding=Rounding.INDEX_FP4), {"rounding": Rounding.CHOSEN | Rounding.INDEX_FP4}),
-    # Codes of binary16 lie so close that some number always falls the other way, by a 2,000th of itself; Q8_0's scales are.
+    # Codes of binary16 lie so close that some number always falls the other way, by a 2,000th of itself; Q8_0's scales
+    # are.
     "kv_q8_0": Point(Simulation(kv=GgmlType.Q8_0), {"kv_type": GgmlType.Q8_0}, bound=1e-3),
     "kv_f16": Point(Simulation(kv=GgmlType.F16), {"kv_type": GgmlType.F16}, margin=2e-3, bound=1e-3),
     # A thousand numbers a position are rounded, so prompts are short and many.
@@ -97,7 +100,9 @@ def test_each_rounding_alone_is_the_transcriptions_to_1e_4(model: Model, name: s
     for _ in range(point.prompts[0]):
         tokens = [int(token) for token in rng.integers(0, VOCAB, point.prompts[1])]
         expected = reference.logits(tokens)
-        clear = int(np.argmax(np.append(reference.margin, 0) < point.margin))  # positions before one that may fall either way
+        clear = int(
+            np.argmax(np.append(reference.margin, 0) < point.margin)
+        )  # positions before one that may fall either way
         found = _fresh(made, tokens)
         compared, last = compared + clear, max(last, clear)
         off = max(off, float(np.abs(found - expected)[:clear].max(initial=0)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,7 +162,9 @@ class Machine(RuleBasedStateMachine):
         self.note(bank, own[:length])
         self.probe(bank, token)
 
-    @rule(source=BANK, into=BANK, length=LENGTH, back=st.integers(0, REACH), near=st.booleans(), token=st.integers(0, 9))
+    @rule(
+        source=BANK, into=BANK, length=LENGTH, back=st.integers(0, REACH), near=st.booleans(), token=st.integers(0, 9)
+    )
     def fork(self, source: int, into: int, length: int, back: int, near: bool, token: int) -> None:
         own = self.tokens[source]
         length = max(0, len(own) - back) if near else min(length, len(own))

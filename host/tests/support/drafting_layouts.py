@@ -23,8 +23,8 @@ _HEAD = {f"hc_head_{part}.weight": f"output_hc_{part}.weight" for part in ("fn",
 
 
 def laid_out(path: Path, changes: tuple[str, ...], layout: str) -> bind.BindPlan:
-    """The plan of the F32 file `path`, whose block is named mtp.0.*, once it is laid out anew. Of "nextn" the block has no
-    head of its own, so the model's serves."""
+    """The plan of the F32 file `path`, whose block is named mtp.0.*, once it is laid out anew. Of "nextn" the block
+    has no head of its own, so the model's serves."""
     if layout == "mtp":
         return bind.plan(inventory.load(path))
     found = inventory.load(path)
@@ -59,7 +59,9 @@ def _nextn(block: dict[str, Stored], layer: int, *, head: bool) -> dict[str, Sto
         elif name not in ("e_proj.weight", "h_proj.weight"):
             out[f"blk.{layer}.{_NEXTN.get(name, name)}"] = tensor
     width = block["e_proj.weight"][0][0]
-    halves = [np.frombuffer(block[name][1], np.float32).reshape(width, width) for name in ("e_proj.weight", "h_proj.weight")]
+    halves = [
+        np.frombuffer(block[name][1], np.float32).reshape(width, width) for name in ("e_proj.weight", "h_proj.weight")
+    ]
     both = np.concatenate(halves, axis=1).tobytes()
     out[f"blk.{layer}.nextn.eh_proj.weight"] = ((2 * width, width), both, 0)
     if not head:

@@ -1,8 +1,8 @@
 """DeepSeek V4 in numpy, written from its published formulas for whole sequences: what the engine's forward is held to.
 
 Nothing of the engine is used but the bind plan, which says where the weights are. Everything is float64; a rounding is
-done where the `Simulation` asks for it. As float64 and the engine's fp32 may round a number differently that lies in the
-middle of two codes, `margin` says for each position how near a deciding number of it came to such a middle.
+done where the `Simulation` asks for it. As float64 and the engine's fp32 may round a number differently that lies in
+the middle of two codes, `margin` says for each position how near a deciding number of it came to such a middle.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def nearest(x: Array, codes: Array) -> Array:
 
 @dataclass(frozen=True)
 class Simulation:
-    """rounding: what the cache and the indexer imitate. kv: the type that cached rows are stored as. activations: inputs
-    of products with quantised weights are rounded to int8."""
+    """rounding: what the cache and the indexer imitate. kv: the type that cached rows are stored as. activations:
+    inputs of products with quantised weights are rounded to int8."""
 
     rounding: Rounding = Rounding(0)
     kv: GgmlType = GgmlType.F32
@@ -54,8 +54,8 @@ def groups(x: Array, size: int) -> list[Array]:
 
 
 def narrow(x: Array, size: int, codes: Array, least: float) -> tuple[Array, Array]:
-    """The last axis in groups of `size`, each under the power of two that brings its largest element, at least `least`, to
-    the largest code; and by how much of the largest element each element misses the middle of two codes."""
+    """The last axis in groups of `size`, each under the power of two that brings its largest element, at least
+    `least`, to the largest code; and by how much of the largest element each element misses the middle of two codes."""
     out, missed = [], []
     for group in groups(x, size):
         most = np.maximum(np.abs(group).max(-1, keepdims=True), least)
@@ -107,8 +107,8 @@ def sigmoid(x: Array) -> Array:
 class Reference:
     """The model of a file. Tokens [T] in; residuals, logits and drafts out.
 
-    margin: after a call, [T]: the least that a number of each position missed a middle by, relative to the largest of its
-    group; of the differences that decide a selection likewise.
+    margin: after a call, [T]: the least that a number of each position missed a middle by, relative to the largest of
+    its group; of the differences that decide a selection likewise.
     """
 
     def __init__(self, path: Path | bind.BindPlan, simulation: Simulation | None = None) -> None:
@@ -327,7 +327,9 @@ class Reference:
         hidden = np.zeros((len(u), v.n_expert_used, v.d_expert))
         for t in range(len(u)):
             for i, e in enumerate(ids[t]):
-                hidden[t, i] = self.gated(gate[e] @ to_gate[t], up[e] @ to_up[t], v.clamp_experts[layer]) * weights[t, i]
+                hidden[t, i] = (
+                    self.gated(gate[e] @ to_gate[t], up[e] @ to_up[t], v.clamp_experts[layer]) * weights[t, i]
+                )
         hidden = self.taken(hidden.reshape(len(u), -1), Role.EXPERTS_DOWN, layer).reshape(hidden.shape)
         for t in range(len(u)):
             for i, e in enumerate(ids[t]):
