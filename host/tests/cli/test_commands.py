@@ -57,7 +57,7 @@ def foreign(tmp_path: Path) -> Path:
         (["--prompt-file", "gone"], 1, "/gone: No such file or directory"),
         (["-m", "/dev/zero", "-p", "x"], 2, "/dev/zero: neither a model's name nor a regular file"),
         (["-m", "~nobody-has-this-name/x.gguf", "-p", "x"], 2, "there is no such home"),
-        (["--token-ids", "1,2"], 2, "--token-ids: needs --predict, --dump-logits or --dump-logprobs"),
+        (["--token-ids", "1,2"], 2, "--token-ids: needs --predict, --dump-logits, --dump-hidden or --dump-logprobs"),
         (["--token-ids", "1_0", "--predict", "1"], 2, "expected integers >= 0 separated by commas, found '1_0'"),
         (["-p", "caf\udce9"], 2, "ds4: -p: cannot use this value (expected text in UTF-8"),
     ],
