@@ -200,7 +200,7 @@ def _value(inventory: Inventory, key: str) -> str:
 def _hparams_dict(hparams: HParams) -> dict[str, Any]:
     """A family's own parameters stand beside the common ones."""
     values = asdict(hparams)
-    own = values.pop("dsv4") or {}
+    own = (values.pop("dsv4") or {}) | (values.pop("decoder") or {})
     return {
         name: value.name.lower() if isinstance(value, IntEnum) else list(value) if isinstance(value, tuple) else value
         for name, value in {**values, **own}.items()

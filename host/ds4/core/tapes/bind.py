@@ -35,7 +35,7 @@ FLOATS = (
 )
 _ENUMS = {"family": Family, "rope_kind": RopeKind, "rope_scaling": RopeScaling}
 _FLOATS = struct.Struct(">8f")
-assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS, "dsv4"}
+assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS, "dsv4", "decoder"}
 
 ARCHITECTURE = "llama"  # the family that the component is about
 
