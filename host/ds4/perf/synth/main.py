@@ -44,7 +44,8 @@ SHAPE: Option[str] = Option(
     "shape",
     text("SHAPE"),
     "deepseek4-tiny",
-    "deepseek4-tiny, flash, pro, llama-tiny, llama-135m or llama-8b.",
+    "deepseek4-tiny, flash, pro, llama-tiny, llama-135m, llama-8b, or mistral, smollm3, qwen2, qwen3, qwen3moe, gemma3 "
+    "with -tiny behind.",
     _WHAT,
     flag_only=True,
 )
@@ -112,7 +113,8 @@ RANDOM = Program(
 CONVERT = Program(
     name="ds4-synth convert",
     table="synth",
-    summary="Converts a transformers checkpoint of deepseek_v4.",
+    summary="Converts a transformers checkpoint: of llama, mistral, smollm3, qwen2, qwen3, qwen3_moe, gemma3_text or "
+    "deepseek_v4.",
     usage=("ds4-synth convert --hf DIR -o FILE [--type bf16|f16|f32|q8_0|...]",),
     options=(HF, OUT, NAME, TYPE, TENSOR),
     epilog=EPILOG,
@@ -123,7 +125,7 @@ PROGRAM = Program(
     summary="Writes model files: random ones of any shape, or conversions.",
     usage=(
         "ds4-synth random [--shape SHAPE] -o FILE    random weights (--help lists its options)",
-        "ds4-synth convert --hf DIR -o FILE          a transformers checkpoint of deepseek_v4",
+        "ds4-synth convert --hf DIR -o FILE          a transformers checkpoint",
     ),
     options=tuple({option.name: option for option in (*RANDOM.options, *CONVERT.options)}.values()),
     epilog=EPILOG,
@@ -196,5 +198,3 @@ def _report(written: Written, mix: Mix) -> str:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         lines.append(f"rows no whole blocks of their type, so stored in another: {', '.join(names[:3])}{more}")
     return "".join(line + "\n" for line in lines)
-
-

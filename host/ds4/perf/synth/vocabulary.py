@@ -179,5 +179,3 @@ def _fail(file: Path, subject: str, expected: str, found: str) -> NoReturn:
         expected=expected,
         found=found,
     )
-
-
