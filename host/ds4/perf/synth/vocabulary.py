@@ -179,3 +179,5 @@ def _fail(file: Path, subject: str, expected: str, found: str) -> NoReturn:
         expected=expected,
         found=found,
     )
+
+
