@@ -62,6 +62,14 @@ SET: Option[tuple[str, ...]] = Option(
     flag_only=True,
 )
 MTP: Option[bool] = Option("mtp", boolean(), False, "With a block that drafts.", _WHAT, flag_only=True)
+WITHOUT: Option[tuple[str, ...]] = Option(
+    "without",
+    texts("TENSOR"),
+    (),
+    "Leave out an optional tensor (output.weight: the head is then the embedding); repeats.",
+    _WHAT,
+    flag_only=True,
+)
 TOKENIZER: Option[Path | None] = Option(
     "tokenizer",
     path(),
@@ -107,7 +115,7 @@ RANDOM = Program(
         "ds4-synth random -o tiny.gguf",
         "ds4-synth random --shape flash --layers 4 --type q2 --fill blocks --alias -o flash4.gguf",
     ),
-    options=(SHAPE, LAYERS, SET, MTP, TOKENIZER, OUT, NAME, TYPE, TENSOR, SEED, FILL, ALIAS),
+    options=(SHAPE, LAYERS, SET, MTP, WITHOUT, TOKENIZER, OUT, NAME, TYPE, TENSOR, SEED, FILL, ALIAS),
     epilog=EPILOG,
 )
 CONVERT = Program(
@@ -177,6 +185,7 @@ def _random(settings: Settings, target: Path, mix: Mix) -> Written:
         tokenizer=settings[TOKENIZER],
         name=settings[NAME] or settings[SHAPE],
         drafting=settings[MTP],
+        without=settings[WITHOUT],
     )
 
 
