@@ -16,6 +16,7 @@ from ds4.core import components
 from ds4.core.cursor import shown
 from ds4.core.families import FamilyContract, SlotSpec, contract_of
 from ds4.core.families import contract as contract_for
+from ds4.core.families.gap import gap
 from ds4.core.ggml_types import TENSOR_TYPES
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
@@ -85,7 +86,11 @@ def layout(inventory: Inventory) -> Layout:
             expected="model",
             found=shown(kind),
         )
-    contract = contract_for(architecture)
+    try:
+        contract = contract_for(architecture)
+    except UnsupportedModelError as error:
+        error.notes = gap(inventory)
+        raise
     config = contract.validate(inventory)
     specs = tuple(contract.slots(config))
     return Layout(contract, contract.hparams(config), specs, contract.unknown(config), contract.notes(config))
@@ -133,13 +138,15 @@ def make(inventory: Inventory) -> BindPlan:
     ignored = tuple(name for name in left if shape.contract.ignorable(name))
     unused = [name for name in left if not shape.contract.ignorable(name)]
     if unused:
-        raise UnsupportedModelError(
+        error = UnsupportedModelError(
             "a tensor that this family's forward would leave out",
             code="tensor_unused",
             subject=shown(unused[0]),
             expected="no tensor besides the family's slots",
             found=f"{len(unused)} unused, {', '.join(shown(name) for name in unused[:4])}",
         )
+        error.notes = gap(inventory)
+        raise error
     made = BindPlan(
         architecture=shape.contract.ARCHITECTURE,
         hparams=shape.hparams,

@@ -90,6 +90,7 @@ def identity_dict(identity: Identity) -> dict[str, Any]:
         "chat_template": identity.chat_template,
         "supported": identity.supported,
         "reason": identity.reason,
+        **({"missing": list(identity.missing)} if identity.missing else {}),
     }
 
 
@@ -110,6 +111,7 @@ def render_identity(identity: Identity) -> str:
             ("trained context", f"{identity.context_train:,}" if identity.context_train else None),
             ("vocabulary", f"{identity.n_vocab:,}" if identity.n_vocab else None),
             ("chat template", "yes" if identity.chat_template else "no"),
+            *(("missing" if index == 0 else "", line) for index, line in enumerate(identity.missing)),
             ("supported", "yes" if identity.supported else f"no: {identity.reason}"),
         )
     )

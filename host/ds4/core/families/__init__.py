@@ -9,6 +9,7 @@ from ds4.errors import UnsupportedModelError
 from ds4.sys.descriptors import Family
 
 __all__ = [
+    "ALL",
     "ARCHITECTURES",
     "FamilyContract",
     "Lane",
@@ -21,9 +22,9 @@ __all__ = [
 
 _KIN = (llama, smollm3, qwen2, qwen3, qwen3moe, gemma3)
 _DEEPSEEK4: FamilyContract = deepseek4
-_ALL: tuple[FamilyContract, ...] = (*(family.CONTRACT for family in _KIN), _DEEPSEEK4)
-_CONTRACTS = {family.ARCHITECTURE: family for family in _ALL}
-_BY_FAMILY = {family.FAMILY: family for family in _ALL}
+ALL: tuple[FamilyContract, ...] = (*(family.CONTRACT for family in _KIN), _DEEPSEEK4)
+_CONTRACTS = {family.ARCHITECTURE: family for family in ALL}
+_BY_FAMILY = {family.FAMILY: family for family in ALL}
 
 ARCHITECTURES: tuple[str, ...] = tuple(_CONTRACTS)
 """The values of `general.architecture` that can be served."""

@@ -28,7 +28,7 @@ from ds4.core.families.contract import (
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
-from ds4.sys.descriptors import Decoder, Family, HParams, Role, RopeKind, RopeScaling
+from ds4.sys.descriptors import Decoder, Family, HParams, LayerFlags, Role, RopeKind, RopeScaling
 
 _F32 = struct.Struct("<f")
 
@@ -65,6 +65,19 @@ NEUTRAL: Mapping[str, Neutral] = {
 
 # Keys that carry no arithmetic.
 _INFORMATIVE = frozenset({"tensor_data_layout", "rope.scaling.finetuned"})
+
+# Keys that every family here reads; a family's own stand in its `reads`.
+READ = frozenset(
+    {
+        *("block_count", "embedding_length", "feed_forward_length", "context_length", "vocab_size"),
+        *("attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length"),
+        *("attention.layer_norm_rms_epsilon", "attention.scale", "attention.sliding_window"),
+        *("rope.dimension_count", "rope.freq_base", "rope.scale_linear", "rope.scaling.type", "rope.scaling.factor"),
+        *("rope.scaling.attn_factor", "rope.scaling.original_context_length", "rope.scaling.yarn_ext_factor"),
+        *("rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_beta_slow"),
+        *("rope.scaling.yarn_beta_fast", *_INFORMATIVE),
+    }
+)
 
 # Weights that older converters stored although they follow from the metadata (the rope frequencies of each layer).
 _IGNORABLE = re.compile(r"blk\.\d+\.attn_rot_embd(\.weight)?", re.ASCII)
@@ -113,7 +126,7 @@ class DecoderFamily:
     biases: q, k and v have them. head_norms: RMSNorm of each head of q and k before they rotate. post_norms: RMSNorm of
     attention's and the feed-forward's results before they are added. experts: routed ones instead of the feed-forward.
     rope_freqs: the file may divide each pair's frequency (Llama 3's context extension). rope_base: where the file does
-    not say.
+    not say. finish: the family's own keys and rules; reads: those keys.
     """
 
     FAMILY: Family
@@ -127,6 +140,7 @@ class DecoderFamily:
     rope_freqs: bool = False
     rope_base: float = 10000.0
     finish: Finish = _plain
+    reads: frozenset[str] = frozenset()
     PROMPT: PromptFacts = field(default_factory=PromptFacts)
     LANES: frozenset[Lane] = frozenset(Lane)
     STATE: State = State.POSITIONS
@@ -194,6 +208,13 @@ class DecoderFamily:
             half = (c.rope_dim // 2,)
             out.append(SlotSpec(Role.ROPE_FREQS, -1, "rope_freqs.weight", half, VECTOR_TYPES, required=False))
         return out
+
+    def names(self, *, required: bool = False) -> frozenset[str]:
+        """Names of its tensors, `*` for the layer; required: without those that a file need not have."""
+        decoder = Decoder((LayerFlags(0),), n_expert=1, n_expert_used=1, d_expert=1)
+        one = Config(*(1,) * 8, *(1.0,) * 2, 2, 1.0, RopeScaling.NONE, *(1.0,) * 5, 0, 0, decoder)
+        specs = [spec for spec in self.slots(one) if spec.required or not required]
+        return frozenset(spec.name.replace("blk.0.", "blk.*.") for spec in specs)
 
     def _layer(self, c: Config, layer: int) -> Iterator[SlotSpec]:
         q, kv, width = c.n_head * c.head_dim, c.n_head_kv * c.head_dim, c.d_model

@@ -63,5 +63,6 @@ CONTRACT = DecoderFamily(
     post_norms=True,
     rope_base=1000000.0,
     finish=_finish,
+    reads=frozenset({"attention.sliding_window_pattern", "rope.freq_base_swa"}),
     PROMPT=PromptFacts(stops=("<end_of_turn>",)),
 )

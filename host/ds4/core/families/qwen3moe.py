@@ -24,9 +24,7 @@ def _finish(keys: Keys, config: Config) -> Config:
     # Older files give the width of all the experts of a token together.
     width = keys.uniform("expert_feed_forward_length", config.n_layer, MAX_WIDTH, default=config.d_ff // used)
     if width < 1 or width * used > MAX_WIDTH:
-        keys.fail(
-            "expert_feed_forward_length", "experts are empty or too wide", f"1..{MAX_WIDTH // used}", width
-        )
+        keys.fail("expert_feed_forward_length", "experts are empty or too wide", f"1..{MAX_WIDTH // used}", width)
     scale = keys.number("expert_weights_scale", 0.0, 1e6, default=1.0) or 1.0  # 0 has always meant none
     decoder = Decoder(
         flags=(LayerFlags(0),) * config.n_layer,
@@ -59,4 +57,5 @@ CONTRACT = DecoderFamily(
     experts=True,
     rope_base=1000000.0,
     finish=_finish,
+    reads=frozenset({"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_weights_scale"}),
 )

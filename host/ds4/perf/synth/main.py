@@ -174,7 +174,7 @@ def _run(settings: Settings, write: Callable[[Settings, Path, Mix], Written]) ->
 def _random(settings: Settings, target: Path, mix: Mix) -> Written:
     from ds4.perf.synth import random_model, shapes
 
-    changes = settings[SET]
+    changes, without = settings[SET], settings[WITHOUT]
     return random_model.write(
         target,
         shapes.shape(settings[SHAPE], settings[LAYERS], changes),
@@ -185,7 +185,7 @@ def _random(settings: Settings, target: Path, mix: Mix) -> Written:
         tokenizer=settings[TOKENIZER],
         name=settings[NAME] or settings[SHAPE],
         drafting=settings[MTP],
-        without=settings[WITHOUT],
+        without=without,
     )
 
 
