@@ -76,8 +76,8 @@ def exit_code(error: BaseException) -> Exit:
 
 
 def guarded(name: str, run: Callable[[], int]) -> int:
-    """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code, with a line more
-    for each thing that a model would need; a bug of ours keeps its traceback."""
+    """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code, with a line
+    more for each thing that a model would need; a bug of ours keeps its traceback."""
     _standard_streams()
     try:
         code = run()
