@@ -73,8 +73,9 @@ class BindPlan:
         return ModelDesc(self.hparams, tuple(str(shard.path) for shard in self.shards), self.slots)
 
 
-def layout(inventory: Inventory) -> Layout:
-    """The family's contract applied to the metadata. Raises ModelFileError or UnsupportedModelError naming the key."""
+def layout(inventory: Inventory, known: Callable[[str], FamilyContract] = contract_for) -> Layout:
+    """The family's contract applied to the metadata. Raises ModelFileError or UnsupportedModelError naming the key.
+    known: the contract of an architecture, or UnsupportedModelError."""
     metadata = inventory.metadata
     architecture = metadata.string("general.architecture")
     kind = metadata.string("general.type", "model")
@@ -87,7 +88,7 @@ def layout(inventory: Inventory) -> Layout:
             found=shown(kind),
         )
     try:
-        contract = contract_for(architecture)
+        contract = known(architecture)
     except UnsupportedModelError as error:
         error.notes = gap(inventory)
         raise
@@ -129,9 +130,9 @@ def _by_oracle(inventory: Inventory) -> BindPlan:
     return bind.by_oracle(inventory)
 
 
-def make(inventory: Inventory) -> BindPlan:
-    """`plan` as Python decides it."""
-    shape = layout(inventory)
+def make(inventory: Inventory, known: Callable[[str], FamilyContract] = contract_for) -> BindPlan:
+    """`plan` as Python decides it. known: as for `layout`."""
+    shape = layout(inventory, known)
     slots = tuple(slot for spec in shape.specs if (slot := _fill(spec, inventory)) is not None)
     used = {spec.name for spec in shape.specs}
     left = [name for name in inventory.tensors if name not in used]
