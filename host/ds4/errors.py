@@ -48,9 +48,10 @@ class ModelFileError(Ds4Error):
 
 
 class UnsupportedModelError(ModelFileError):
-    """A well-formed file that this build cannot serve."""
+    """A well-formed file that this build cannot serve. notes: what is missing, a line each."""
 
     code = "unsupported_model"
+    notes: tuple[str, ...] = ()
 
 
 class TokenizerError(Ds4Error):

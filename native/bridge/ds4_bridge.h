@@ -54,7 +54,15 @@ typedef struct ds4_error {
     char message[508]; /* UTF-8, NUL-terminated */
 } ds4_error;
 
-typedef enum ds4_family { DS4_FAMILY_LLAMA = 1, DS4_FAMILY_DEEPSEEK4 = 2 } ds4_family;
+typedef enum ds4_family {
+    DS4_FAMILY_LLAMA = 1,
+    DS4_FAMILY_DEEPSEEK4 = 2,
+    DS4_FAMILY_SMOLLM3 = 3, /* from here on: kin of LLAMA, which share its forward; see ds4_decoder */
+    DS4_FAMILY_QWEN2 = 4,
+    DS4_FAMILY_QWEN3 = 5,
+    DS4_FAMILY_QWEN3MOE = 6,
+    DS4_FAMILY_GEMMA3 = 7
+} ds4_family;
 
 /* Values are GGUF's own type numbers. */
 typedef enum ds4_type {
@@ -113,6 +121,13 @@ typedef enum ds4_role {
     DS4_ROLE_FFN_GATE = 16,   /* [d_ff, d_model] */
     DS4_ROLE_FFN_UP = 17,     /* [d_ff, d_model] */
     DS4_ROLE_FFN_DOWN = 18,   /* [d_model, d_ff] */
+    DS4_ROLE_ATTN_Q_BIAS = 20,    /* [n_head * head_dim] */
+    DS4_ROLE_ATTN_K_BIAS = 21,    /* [n_head_kv * head_dim] */
+    DS4_ROLE_ATTN_V_BIAS = 22,    /* [n_head_kv * head_dim] */
+    DS4_ROLE_ATTN_Q_NORM = 23,    /* [head_dim], of each head's query before it rotates */
+    DS4_ROLE_ATTN_K_NORM = 24,    /* [head_dim] */
+    DS4_ROLE_ATTN_POST_NORM = 25, /* [d_model], of attention's result before it is added */
+    DS4_ROLE_FFN_POST_NORM = 26,  /* [d_model], of the feed-forward's */
 
     /* DEEPSEEK4. Written [rows, cols] like those above. D d_model, H n_head, d head_dim, n hc_count, mix = (2 + n) n, Rq
      * lora_q, Ro lora_o, G groups_o, E n_expert, K n_expert_used, F d_expert, S d_ff, i index_heads, j index_dim,
@@ -145,7 +160,7 @@ typedef enum ds4_role {
     DS4_ROLE_INDEX_GATE = 143,      /* [2 j, D] */
     DS4_ROLE_INDEX_APE = 144,       /* [4, 2 j] */
     DS4_ROLE_INDEX_NORM = 145,      /* [j] */
-    DS4_ROLE_ROUTER = 150,          /* [E, D] */
+    DS4_ROLE_ROUTER = 150,          /* [E, D]; this one and the experts' three also where ds4_decoder has experts */
     DS4_ROLE_ROUTER_BIAS = 151,     /* [E]; layers from n_hash_layer on; optional, 0 where it is absent */
     DS4_ROLE_ROUTER_HASH = 152,     /* I32 [n_vocab, K]: experts of each token; layers below n_hash_layer */
     DS4_ROLE_EXPERTS_GATE = 153,    /* [E, F, D]: three dims */
@@ -222,6 +237,29 @@ typedef struct ds4_dsv4 {
     const float *clamp_shared;  /* [n_clamps] and in the shared one */
 } ds4_dsv4;
 
+typedef enum ds4_activation {
+    DS4_ACTIVATION_SILU = 0, /* x / (1 + e^-x) */
+    DS4_ACTIVATION_GELU = 1  /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+} ds4_activation;
+
+typedef enum ds4_layer_flags {
+    DS4_LAYER_LOCAL = 1,  /* sees no further than sliding_window, and has the local rope if there is one */
+    DS4_LAYER_NO_ROPE = 2 /* nothing rotates */
+} ds4_layer_flags;
+
+/* What LLAMA's kin have beyond ds4_hparams. Biases and the norms of heads and results are there where the plan has them. */
+typedef struct ds4_decoder {
+    int32_t activation;     /* ds4_activation, of the gate */
+    int32_t n_expert;       /* 0: a plain feed-forward of d_ff; else routed experts, by the softmax of their scores */
+    int32_t n_expert_used;
+    int32_t d_expert;       /* width of one */
+    int32_t n_flags;        /* n_layer */
+    float expert_scale;     /* multiplies the expert weights, which are normalised to a sum of 1 */
+    float embd_scale;       /* multiplies the embedding */
+    float rope_base_local;  /* theta of LOCAL layers, which then know no scaling; 0: they have the others' rope */
+    const int32_t *flags;   /* [n_flags] ds4_layer_flags; borrowed like the descriptor */
+} ds4_decoder;
+
 typedef struct ds4_hparams {
     int32_t family;    /* ds4_family */
     int32_t n_layer;
@@ -246,6 +284,7 @@ typedef struct ds4_hparams {
     int32_t rope_ctx_original; /* YaRN: context before extension */
     int32_t sliding_window;    /* 0: none; else a row sees its own and the sliding_window-1 positions before it */
     const ds4_dsv4 *dsv4;      /* DEEPSEEK4 only, else NULL */
+    const ds4_decoder *decoder; /* LLAMA and its kin; NULL: SiLU, no experts, every layer alike and within the window */
 } ds4_hparams;
 
 typedef struct ds4_model_desc {

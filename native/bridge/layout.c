@@ -34,7 +34,7 @@ static const field hparams_fields[] = {
     F(ds4_hparams, rms_eps),         F(ds4_hparams, attn_scale),       F(ds4_hparams, rope_base),
     F(ds4_hparams, rope_factor),     F(ds4_hparams, rope_attn_factor), F(ds4_hparams, rope_ext_factor),
     F(ds4_hparams, rope_beta_fast),  F(ds4_hparams, rope_beta_slow),   F(ds4_hparams, rope_ctx_original),
-    F(ds4_hparams, sliding_window),  F(ds4_hparams, dsv4),
+    F(ds4_hparams, sliding_window),  F(ds4_hparams, dsv4),             F(ds4_hparams, decoder),
 };
 
 static const field dsv4_fields[] = {
@@ -44,6 +44,12 @@ static const field dsv4_fields[] = {
     F(ds4_dsv4, n_mtp),        F(ds4_dsv4, n_ratios),      F(ds4_dsv4, n_clamps),      F(ds4_dsv4, expert_scale),
     F(ds4_dsv4, hc_eps),       F(ds4_dsv4, compress_rope_base), F(ds4_dsv4, ratios),   F(ds4_dsv4, clamp_experts),
     F(ds4_dsv4, clamp_shared),
+};
+
+static const field decoder_fields[] = {
+    F(ds4_decoder, activation), F(ds4_decoder, n_expert),     F(ds4_decoder, n_expert_used),
+    F(ds4_decoder, d_expert),   F(ds4_decoder, n_flags),      F(ds4_decoder, expert_scale),
+    F(ds4_decoder, embd_scale), F(ds4_decoder, rope_base_local), F(ds4_decoder, flags),
 };
 
 static const field model_desc_fields[] = {
@@ -91,6 +97,7 @@ static const layout layouts[] = {
     L(ds4_slot, slot_fields),
     L(ds4_hparams, hparams_fields),
     L(ds4_dsv4, dsv4_fields),
+    L(ds4_decoder, decoder_fields),
     L(ds4_model_desc, model_desc_fields),
     L(ds4_session_desc, session_desc_fields),
     L(ds4_sampler, sampler_fields),

@@ -82,6 +82,7 @@ int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err)
 
     f->h = &model->hparams;
     f->rope = (ds4_rope){f->h->rope_kind, f->h->rope_dim, model->inv_freq, f->h->dsv4 ? 1.0f : f->h->rope_attn_factor, 0, 0};
+    f->rope_local = model->inv_freq_local ? (ds4_rope){f->h->rope_kind, f->h->rope_dim, model->inv_freq_local, 1.0f, 0, 0} : f->rope;
     f->rope_compress = (ds4_rope){f->h->rope_kind, f->h->rope_dim, model->inv_freq_compress, f->h->rope_attn_factor, 0, 0};
     status = create_weights(f, model, err);
     if (!status && f->hidden)
@@ -89,18 +90,16 @@ int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err)
     if (status)
         return status;
     switch (f->h->family) {
-    case DS4_FAMILY_LLAMA: return llama_create(f, err);
     case DS4_FAMILY_DEEPSEEK4: return deepseek4_create(f, err);
-    default: return ds4_fail(err, DS4_ERR_UNSUPPORTED, "no forward for family %d", f->h->family);
+    default: return llama_create(f, err); /* and its kin; plan_check let no other through */
     }
 }
 
 void forward_record(const forward *f, ds4_program *p, int draft)
 {
     switch (f->h->family) {
-    case DS4_FAMILY_LLAMA: llama_record(f, p); break; /* it does not draft: a session refuses to */
     case DS4_FAMILY_DEEPSEEK4: draft ? deepseek4_record_draft(f, p) : deepseek4_record(f, p); break;
-    default: break; /* forward_create let no other through */
+    default: llama_record(f, p); break; /* these do not draft: a session refuses to */
     }
 }
 

@@ -17,6 +17,7 @@ typedef struct forward {
     ds4_cache *cache;
     ds4_rope rope;          /* DEEPSEEK4: of layers without a ratio */
     ds4_rope rope_compress; /* DEEPSEEK4: of those with one */
+    ds4_rope rope_local;    /* LLAMA's kin: of local layers, where they have their own */
     ds4_weight **weights;   /* [plan_layers + 1][PLAN_ROLES], as model_role numbers them; NULL where there is none */
     ds4_weight **groups;    /* DEEPSEEK4: [plan_layers][groups_o] blocks of ATTN_OUT_A, which has no weight itself */
     ds4_weight *output;     /* the head; the embedding where they are tied */

@@ -52,7 +52,23 @@ static int32_t match_slot(const ds4_model_desc *desc, int32_t index, const gguf_
 
 static size_t arrays_bytes(const ds4_hparams *h)
 {
+    if (h->decoder)
+        return (size_t)h->decoder->n_flags * sizeof(int32_t);
     return h->dsv4 ? (size_t)h->dsv4->n_ratios * sizeof(int32_t) + 2 * (size_t)h->dsv4->n_clamps * sizeof(float) : 0;
+}
+
+static int32_t copy_decoder(ds4_model *m, const ds4_decoder *d, ds4_error *err)
+{
+    const size_t bytes = (size_t)d->n_flags * sizeof(int32_t);
+
+    m->arrays = malloc(bytes);
+    if (!m->arrays)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the flags of %d layers", d->n_flags);
+    memcpy(m->arrays, d->flags, bytes);
+    m->decoder = *d;
+    m->decoder.flags = m->arrays;
+    m->hparams.decoder = &m->decoder;
+    return DS4_OK;
 }
 
 /* The descriptor is borrowed, so what hparams.dsv4 leads to is copied: ratios, then the clamps of routed and of shared
@@ -64,9 +80,10 @@ static int32_t copy_hparams(ds4_model *m, const ds4_hparams *h, ds4_error *err)
         m->hparams.attn_scale = 1.0f / sqrtf((float)m->hparams.head_dim);
     if (h->family != DS4_FAMILY_DEEPSEEK4) {
         m->hparams.dsv4 = NULL;
-        return DS4_OK;
+        return h->decoder ? copy_decoder(m, h->decoder, err) : DS4_OK;
     }
-    m->arrays = malloc(arrays_bytes(h));
+    m->hparams.decoder = NULL;
+    m->arrays = malloc(arrays_bytes(&m->hparams));
     if (!m->arrays)
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for the hyperparameters of %d layers", h->n_layer);
     int32_t *ratios = m->arrays;
@@ -87,9 +104,10 @@ static int32_t fingerprint(ds4_model *m, ds4_error *err)
 {
     struct { int32_t role, layer, type, n_dims; int64_t dims[DS4_MAX_DIMS]; uint64_t bytes; } entry;
     const size_t arrays = arrays_bytes(&m->hparams);
-    size_t bytes = offsetof(ds4_hparams, dsv4) + (m->hparams.dsv4 ? offsetof(ds4_dsv4, ratios) + arrays : 0);
+    size_t bytes = offsetof(ds4_hparams, dsv4) + arrays;
     uint8_t *text, *at;
 
+    bytes += m->hparams.dsv4 ? offsetof(ds4_dsv4, ratios) : m->hparams.decoder ? offsetof(ds4_decoder, flags) : 0;
     for (int32_t i = 0; i < m->n_slots; i++)
         bytes += sizeof entry + strlen(m->slots[i].name) + 1;
     text = at = malloc(bytes);
@@ -100,9 +118,13 @@ static int32_t fingerprint(ds4_model *m, ds4_error *err)
     if (m->hparams.dsv4) {
         memcpy(at, &m->dsv4, offsetof(ds4_dsv4, ratios));
         at += offsetof(ds4_dsv4, ratios);
-        memcpy(at, m->arrays, arrays);
-        at += arrays;
+    } else if (m->hparams.decoder) {
+        memcpy(at, &m->decoder, offsetof(ds4_decoder, flags));
+        at += offsetof(ds4_decoder, flags);
     }
+    if (arrays)
+        memcpy(at, m->arrays, arrays);
+    at += arrays;
     for (int32_t i = 0; i < m->n_slots; i++) {
         const ds4_slot *s = &m->slots[i];
         memset(&entry, 0, sizeof entry);
@@ -179,12 +201,14 @@ static int32_t build_rope(ds4_model *m, ds4_error *err)
     float *divisors = NULL;
     int32_t status = DS4_OK;
     ds4_hparams plain = m->hparams;
+    const int local = m->hparams.decoder && m->decoder.rope_base_local != 0;
 
     m->inv_freq = malloc((size_t)n * sizeof *m->inv_freq);
     m->inv_freq_compress = m->hparams.dsv4 ? malloc((size_t)n * sizeof *m->inv_freq) : NULL;
+    m->inv_freq_local = local ? malloc((size_t)n * sizeof *m->inv_freq) : NULL;
     if (freqs->data)
         divisors = malloc((size_t)n * sizeof *divisors);
-    if (!m->inv_freq || (m->hparams.dsv4 && !m->inv_freq_compress) || (freqs->data && !divisors)) {
+    if (!m->inv_freq || (m->hparams.dsv4 && !m->inv_freq_compress) || (local && !m->inv_freq_local) || (freqs->data && !divisors)) {
         free(divisors);
         return ds4_fail(err, DS4_ERR_MEMORY, "no memory for %d rope frequencies", n);
     }
@@ -200,6 +224,11 @@ static int32_t build_rope(ds4_model *m, ds4_error *err)
     }
     if (!status)
         rope_table(&plain, divisors, m->inv_freq);
+    if (local) {
+        plain.rope_base = m->decoder.rope_base_local;
+        plain.rope_scaling = DS4_ROPE_SCALING_NONE;
+        rope_table(&plain, NULL, m->inv_freq_local);
+    }
     free(divisors);
     return status;
 }
@@ -270,6 +299,7 @@ void ds4_model_free(ds4_model *m)
     free(m->tensors);
     free(m->inv_freq);
     free(m->inv_freq_compress);
+    free(m->inv_freq_local);
     free(m->arrays);
     free(m);
 }
@@ -284,6 +314,8 @@ uint64_t ds4_model_active_bytes(const ds4_model *m)
 {
     const ds4_hparams *h = &m->hparams;
     const model_tensor *head = model_role(m, model_tied(m) ? DS4_ROLE_TOKEN_EMBD : DS4_ROLE_OUTPUT, -1);
+    const uint64_t experts = (uint64_t)(h->dsv4 ? h->dsv4->n_expert : h->decoder ? h->decoder->n_expert : 0);
+    const uint64_t used = (uint64_t)(h->dsv4 ? h->dsv4->n_expert_used : h->decoder ? h->decoder->n_expert_used : 0);
     uint64_t bytes = head->bytes;
 
     for (int32_t i = 0; i < m->n_slots; i++) {
@@ -297,7 +329,7 @@ uint64_t ds4_model_active_bytes(const ds4_model *m)
         case DS4_ROLE_EXPERTS_UP:
         case DS4_ROLE_EXPERTS_DOWN:
             if (s->layer < h->n_layer)
-                bytes += s->bytes / (uint64_t)h->dsv4->n_expert * (uint64_t)h->dsv4->n_expert_used;
+                bytes += s->bytes / experts * used; /* a plan has such slots only where there are experts */
             break;
         default: bytes += s->layer < h->n_layer ? s->bytes : 0; break; /* a block that drafts is not plain decoding */
         }

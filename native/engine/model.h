@@ -19,6 +19,7 @@ typedef struct model_tensor {
 struct ds4_model {
     ds4_hparams hparams; /* attn_scale filled in */
     ds4_dsv4 dsv4;       /* what hparams.dsv4 leads to, if it leads anywhere; its arrays are in `arrays` */
+    ds4_decoder decoder; /* what hparams.decoder leads to, likewise */
     void *arrays;
     gguf_file *shards;
     int32_t n_shards;
@@ -28,6 +29,7 @@ struct ds4_model {
     model_tensor *tensors;    /* [plan_layers + 1][PLAN_ROLES]: see model_role */
     float *inv_freq;          /* [rope_dim / 2] angle per position of each rotating pair */
     float *inv_freq_compress; /* DEEPSEEK4: the same in layers with a ratio */
+    float *inv_freq_local;    /* decoder.rope_base_local: the same in local layers */
     uint64_t fingerprint;     /* of hparams and slots: whose snapshots are these? */
 };
 

@@ -15,20 +15,6 @@
 #define MAX_HEAD_DIM 1024
 #define MAX_WIDTH PLAN_MAX_WIDTH
 
-static const struct role {
-    plan_role role;
-    int8_t required;
-} roles[] = {
-    [DS4_ROLE_TOKEN_EMBD] = {{"token_embd", 0, PLAN_MATRIX}, 1}, [DS4_ROLE_OUTPUT_NORM] = {{"output_norm", 0, PLAN_VECTOR}, 1},
-    [DS4_ROLE_OUTPUT] = {{"output", 0, PLAN_MATRIX}, 0},         [DS4_ROLE_ROPE_FREQS] = {{"rope_freqs", 0, PLAN_VECTOR}, 0},
-    [DS4_ROLE_ATTN_NORM] = {{"attn_norm", 1, PLAN_VECTOR}, 1},   [DS4_ROLE_ATTN_Q] = {{"attn_q", 1, PLAN_MATRIX}, 1},
-    [DS4_ROLE_ATTN_K] = {{"attn_k", 1, PLAN_MATRIX}, 1},         [DS4_ROLE_ATTN_V] = {{"attn_v", 1, PLAN_MATRIX}, 1},
-    [DS4_ROLE_ATTN_OUT] = {{"attn_out", 1, PLAN_MATRIX}, 1},     [DS4_ROLE_FFN_NORM] = {{"ffn_norm", 1, PLAN_VECTOR}, 1},
-    [DS4_ROLE_FFN_GATE] = {{"ffn_gate", 1, PLAN_MATRIX}, 1},     [DS4_ROLE_FFN_UP] = {{"ffn_up", 1, PLAN_MATRIX}, 1},
-    [DS4_ROLE_FFN_DOWN] = {{"ffn_down", 1, PLAN_MATRIX}, 1},
-};
-#define N_LLAMA_ROLES ((int32_t)(sizeof roles / sizeof roles[0]))
-
 int32_t plan_layers(const ds4_hparams *h)
 {
     return h->family == DS4_FAMILY_DEEPSEEK4 ? h->n_layer + h->dsv4->n_mtp : h->n_layer;
@@ -38,35 +24,12 @@ static plan_role role_of(const ds4_hparams *h, int32_t role)
 {
     if (h->family == DS4_FAMILY_DEEPSEEK4)
         return plan_dsv4_role(role);
-    return role > 0 && role < N_LLAMA_ROLES ? roles[role].role : (plan_role){0};
-}
-
-static plan_presence llama_dims(const ds4_hparams *h, int32_t role, int64_t dims[DS4_MAX_DIMS])
-{
-    const int64_t q = (int64_t)h->n_head * h->head_dim, kv = (int64_t)h->n_head_kv * h->head_dim;
-
-    for (int i = 0; i < DS4_MAX_DIMS; i++)
-        dims[i] = 1;
-    dims[0] = h->d_model;
-    switch (role) {
-    case DS4_ROLE_TOKEN_EMBD:
-    case DS4_ROLE_OUTPUT: dims[1] = h->n_vocab; break;
-    case DS4_ROLE_ROPE_FREQS: dims[0] = h->rope_dim / 2; break;
-    case DS4_ROLE_ATTN_Q: dims[1] = q; break;
-    case DS4_ROLE_ATTN_K:
-    case DS4_ROLE_ATTN_V: dims[1] = kv; break;
-    case DS4_ROLE_ATTN_OUT: dims[0] = q, dims[1] = h->d_model; break;
-    case DS4_ROLE_FFN_GATE:
-    case DS4_ROLE_FFN_UP: dims[1] = h->d_ff; break;
-    case DS4_ROLE_FFN_DOWN: dims[0] = h->d_ff, dims[1] = h->d_model; break;
-    default: break;
-    }
-    return roles[role].required ? PLAN_REQUIRED : PLAN_OPTIONAL;
+    return plan_llama_role(role);
 }
 
 static plan_presence dims_of(const ds4_hparams *h, int32_t role, int32_t layer, int64_t dims[DS4_MAX_DIMS])
 {
-    return h->family == DS4_FAMILY_DEEPSEEK4 ? plan_dsv4_dims(h, role, layer, dims) : llama_dims(h, role, dims);
+    return h->family == DS4_FAMILY_DEEPSEEK4 ? plan_dsv4_dims(h, role, layer, dims) : plan_llama_dims(h, role, dims);
 }
 
 int32_t plan_check_int(const char *name, int64_t value, int64_t low, int64_t high, ds4_error *err)
@@ -87,9 +50,9 @@ static int32_t check_hparams(const ds4_hparams *h, ds4_error *err)
 {
     int32_t bad = 0;
 
-    if (h->family != DS4_FAMILY_LLAMA && h->family != DS4_FAMILY_DEEPSEEK4)
-        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "hparams.family is %d, expected %d (llama) or %d (deepseek4)", h->family,
-                        DS4_FAMILY_LLAMA, DS4_FAMILY_DEEPSEEK4);
+    if (!plan_is_llama_kin(h) && h->family != DS4_FAMILY_DEEPSEEK4)
+        return ds4_fail(err, DS4_ERR_UNSUPPORTED, "hparams.family is %d, expected %d (deepseek4), or %d (llama) or one of its kin",
+                        h->family, DS4_FAMILY_DEEPSEEK4, DS4_FAMILY_LLAMA);
     /* The first complaint is the one reported: once bad, the rest is not evaluated. */
 #define INT(field, low, high) (bad = bad ? bad : plan_check_int(#field, h->field, low, high, err))
 #define FLOAT(field, low, high) (bad = bad ? bad : plan_check_float(#field, h->field, low, high, err))
@@ -129,7 +92,9 @@ static int32_t check_hparams(const ds4_hparams *h, ds4_error *err)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.n_head is %d, expected a multiple of n_head_kv %d", h->n_head,
                         h->n_head_kv);
     bad = plan_check_int("n_head * head_dim", (int64_t)h->n_head * h->head_dim, 1, MAX_WIDTH, err);
-    return bad || h->family != DS4_FAMILY_DEEPSEEK4 ? bad : plan_dsv4_hparams(h, err);
+    if (bad)
+        return bad;
+    return h->family == DS4_FAMILY_DEEPSEEK4 ? plan_dsv4_hparams(h, err) : plan_llama_hparams(h, err);
 }
 
 static int32_t check_type(int32_t index, const ds4_slot *s, const plan_role *role, ds4_error *err)

@@ -17,6 +17,12 @@ typedef struct plan_role {
 
 typedef enum plan_presence { PLAN_ABSENT, PLAN_OPTIONAL, PLAN_REQUIRED } plan_presence;
 
+/* plan_llama.c: for LLAMA and its kin, which are those families that plan_is_llama_kin says. */
+int plan_is_llama_kin(const ds4_hparams *h);
+plan_role plan_llama_role(int32_t role);
+plan_presence plan_llama_dims(const ds4_hparams *h, int32_t role, int64_t dims[DS4_MAX_DIMS]);
+int32_t plan_llama_hparams(const ds4_hparams *h, ds4_error *err);
+
 /* plan_dsv4.c: the same for DEEPSEEK4. dims in GGUF order, unused ones 1. layer -1 for roles without one. */
 plan_role plan_dsv4_role(int32_t role);
 plan_presence plan_dsv4_dims(const ds4_hparams *h, int32_t role, int32_t layer, int64_t dims[DS4_MAX_DIMS]);

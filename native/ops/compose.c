@@ -48,6 +48,19 @@ void ds4_norm_swiglu(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x,
     ops->swiglu(p, dst, dst, scratch_up);
 }
 
+void ds4_norm_geglu(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
+                    const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up)
+{
+    if (ops->norm_geglu) {
+        ops->norm_geglu(p, dst, x, norm, eps, gate, up, scratch, scratch_up);
+        return;
+    }
+    ops->rmsnorm(p, scratch, x, norm, eps);
+    ops->matmul(p, dst, scratch, gate);
+    ops->matmul(p, scratch_up, scratch, up);
+    ops->geglu(p, dst, dst, scratch_up);
+}
+
 void ds4_grouped_matmul(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, int32_t n_groups, ds4_weight *const *w)
 {
     const int32_t in = x.cols / n_groups, out = dst.cols / n_groups;

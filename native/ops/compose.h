@@ -19,6 +19,10 @@ void ds4_rope_store(const ds4_ops *ops, ds4_program *p, ds4_mat q, ds4_mat k, ds
 void ds4_norm_swiglu(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
                      const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up);
 
+/* The same with geglu. */
+void ds4_norm_geglu(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
+                    const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up);
+
 /* Product of a block-diagonal matrix: w[g] is block g, which takes its share of x's columns to its share of dst's. */
 void ds4_grouped_matmul(const ds4_ops *ops, ds4_program *p, ds4_mat dst, ds4_mat x, int32_t n_groups, ds4_weight *const *w);
 

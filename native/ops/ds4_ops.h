@@ -128,9 +128,12 @@ typedef struct ds4_hc {
 /* The two streams of a layer that are compressed: what attention sees, and what the indexer compares. */
 typedef enum ds4_stream { DS4_STREAM_LATENT = 0, DS4_STREAM_INDEX = 1 } ds4_stream;
 
+typedef enum ds4_scoring { DS4_SCORING_SQRT_SOFTPLUS = 0, DS4_SCORING_SOFTMAX = 1 } ds4_scoring;
+
 typedef struct ds4_router {
     int32_t n_expert, n_used;
     float scale; /* multiplies the weights, which are normalised to a sum of 1 */
+    int32_t scoring; /* ds4_scoring */
 } ds4_router;
 
 typedef struct ds4_experts {
@@ -184,6 +187,14 @@ typedef struct ds4_ops {
     void (*add)(ds4_program *p, ds4_mat dst, ds4_mat x);
     /* dst = silu(gate) * up */
     void (*swiglu)(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up);
+    /* dst = gelu(gate) * up, GELU in its tanh form */
+    void (*geglu)(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up);
+    /* dst *= factor */
+    void (*scale)(ds4_program *p, ds4_mat dst, float factor);
+    /* dst[r] += w */
+    void (*bias)(ds4_program *p, ds4_mat dst, const ds4_weight *w);
+    /* Each of x[r]'s n_head equal parts in place: part / sqrt(mean(part^2) + eps) * w */
+    void (*rmsnorm_heads)(ds4_program *p, ds4_mat x, int32_t n_head, const ds4_weight *w, float eps);
     /* Rotates each head of x in place by the row's position. x: [rows, n_head * head_dim] */
     void (*rope)(ds4_program *p, ds4_mat x, int32_t n_head, int32_t head_dim, const ds4_rope *rope);
     /* Writes the row's k and v at (bank, position) of a layer. */
@@ -243,7 +254,8 @@ typedef struct ds4_ops {
     void (*carry_load)(ds4_program *p, ds4_mat dst, ds4_cache *cache);
     /* dst [rows, 2 n_used]: int32 experts, then their weights. s_e = sqrt(softplus(x_e)). hash NULL: the n_used experts with
        the highest s_e + bias_e (bias NULL: 0), ties to the lower e. Else row `token` of the I32 table hash. weight_e =
-       s_e / max(sum of s over the chosen, 2^-14) scale. */
+       s_e / max(sum of s over the chosen, 2^-14) scale. SOFTMAX: s_e = e^x_e / sum of e^x over all experts, chosen by it alone
+       (bias and hash are NULL), weight_e = s_e / sum of s over the chosen scale. */
     void (*route)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *bias, const ds4_weight *hash,
                   const ds4_router *router);
     /* dst[r, k] = silu(min(gate_e x, clamp)) max(-clamp, min(up_e x, clamp)) weight_k for the row's k-th expert e; gate and
@@ -268,6 +280,9 @@ typedef struct ds4_ops {
     /* dst = swiglu(matmul(gate, rmsnorm(x)), matmul(up, rmsnorm(x))) */
     void (*norm_swiglu)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
                         const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up);
+    /* The same with geglu. */
+    void (*norm_geglu)(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
+                       const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up);
 
     /* ---- running ---- */
     /* Starts the program over the current contents of the input buffers and returns; programs run in the order of

@@ -293,6 +293,49 @@ static void hyperparameters_out_of_range_are_named(void)
     tiny_free(m);
 }
 
+static void what_kin_have_beyond_llama_is_checked_too(void)
+{
+    tiny_model *m = tiny_build(tiny_default());
+    const ds4_hparams good = m->desc.hparams;
+    int32_t flags[1024] = {0};
+    const ds4_decoder plain = {.n_flags = good.n_layer, .expert_scale = 1, .embd_scale = 1, .flags = flags};
+    ds4_decoder d = plain;
+    ds4_error err;
+
+#define REFUSED(change, says)                                                                                          \
+    do {                                                                                                               \
+        d = plain;                                                                                                     \
+        d.change;                                                                                                      \
+        CHECK(ds4_bind_plan_check(&m->desc, &err) && strstr(err.message, says), #change ": '%s'", err.message);        \
+    } while (0)
+    m->shard = "unopened";
+    m->desc.hparams.decoder = &d;
+    CHECK(ds4_bind_plan_check(&m->desc, &err) == DS4_OK, "%s", err.message);
+    REFUSED(activation = 2, "decoder.activation is 2");
+    REFUSED(n_flags = good.n_layer + 1, "decoder.n_flags");
+    REFUSED(n_expert = 4, "decoder.n_expert is 4, expected 0..0");
+    REFUSED(embd_scale = NAN, "decoder.embd_scale is nan");
+    REFUSED(rope_base_local = 0.5f, "decoder.rope_base_local");
+    REFUSED(flags = NULL, "lacks its flags");
+    flags[0] = 4;
+    REFUSED(activation = 0, "decoder.flags[0] is 4");
+    flags[0] = DS4_LAYER_LOCAL;
+    m->desc.hparams.sliding_window = 0;
+    REFUSED(activation = 0, "sliding_window is 0");
+    m->desc.hparams.sliding_window = 8;
+    d = plain;
+    CHECK(ds4_bind_plan_check(&m->desc, &err) == DS4_OK, "%s", err.message);
+#undef REFUSED
+    m->desc.hparams = good;
+    m->desc.hparams.family = DS4_FAMILY_SMOLLM3;
+    CHECK(ds4_bind_plan_check(&m->desc, &err) == DS4_ERR_ARG && strstr(err.message, "decoder is missing"), "%s", err.message);
+    m->desc.hparams.family = DS4_FAMILY_QWEN3;
+    CHECK(ds4_bind_plan_check(&m->desc, &err) == DS4_ERR_MISMATCH && strstr(err.message, "attn_q_norm"), "%s", err.message);
+    m->desc.hparams.family = DS4_FAMILY_QWEN2;
+    CHECK(ds4_bind_plan_check(&m->desc, &err) == DS4_ERR_MISMATCH && strstr(err.message, "attn_q_bias"), "%s", err.message);
+    tiny_free(m);
+}
+
 static void a_rope_divisor_that_is_not_positive_is_refused(void)
 {
     tiny_spec spec = tiny_default();
@@ -357,6 +400,7 @@ int main(void)
     RUN(warming_reports_progress_and_can_be_stopped);
     RUN(a_plan_that_differs_from_the_file_is_refused_by_slot);
     RUN(hyperparameters_out_of_range_are_named);
+    RUN(what_kin_have_beyond_llama_is_checked_too);
     RUN(a_rope_divisor_that_is_not_positive_is_refused);
     RUN(weights_may_be_spread_over_shards);
     CHECK_DONE();

@@ -16,6 +16,7 @@ from ds4.core import components
 from ds4.core.cursor import shown
 from ds4.core.families import FamilyContract, SlotSpec, contract_of
 from ds4.core.families import contract as contract_for
+from ds4.core.families.gap import gap
 from ds4.core.ggml_types import TENSOR_TYPES
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
@@ -72,8 +73,9 @@ class BindPlan:
         return ModelDesc(self.hparams, tuple(str(shard.path) for shard in self.shards), self.slots)
 
 
-def layout(inventory: Inventory) -> Layout:
-    """The family's contract applied to the metadata. Raises ModelFileError or UnsupportedModelError naming the key."""
+def layout(inventory: Inventory, known: Callable[[str], FamilyContract] = contract_for) -> Layout:
+    """The family's contract applied to the metadata. Raises ModelFileError or UnsupportedModelError naming the key.
+    known: the contract of an architecture, or UnsupportedModelError."""
     metadata = inventory.metadata
     architecture = metadata.string("general.architecture")
     kind = metadata.string("general.type", "model")
@@ -85,7 +87,11 @@ def layout(inventory: Inventory) -> Layout:
             expected="model",
             found=shown(kind),
         )
-    contract = contract_for(architecture)
+    try:
+        contract = known(architecture)
+    except UnsupportedModelError as error:
+        error.notes = gap(inventory)
+        raise
     config = contract.validate(inventory)
     specs = tuple(contract.slots(config))
     return Layout(contract, contract.hparams(config), specs, contract.unknown(config), contract.notes(config))
@@ -124,22 +130,24 @@ def _by_oracle(inventory: Inventory) -> BindPlan:
     return bind.by_oracle(inventory)
 
 
-def make(inventory: Inventory) -> BindPlan:
-    """`plan` as Python decides it."""
-    shape = layout(inventory)
+def make(inventory: Inventory, known: Callable[[str], FamilyContract] = contract_for) -> BindPlan:
+    """`plan` as Python decides it. known: as for `layout`."""
+    shape = layout(inventory, known)
     slots = tuple(slot for spec in shape.specs if (slot := _fill(spec, inventory)) is not None)
     used = {spec.name for spec in shape.specs}
     left = [name for name in inventory.tensors if name not in used]
     ignored = tuple(name for name in left if shape.contract.ignorable(name))
     unused = [name for name in left if not shape.contract.ignorable(name)]
     if unused:
-        raise UnsupportedModelError(
+        error = UnsupportedModelError(
             "a tensor that this family's forward would leave out",
             code="tensor_unused",
             subject=shown(unused[0]),
             expected="no tensor besides the family's slots",
             found=f"{len(unused)} unused, {', '.join(shown(name) for name in unused[:4])}",
         )
+        error.notes = gap(inventory)
+        raise error
     made = BindPlan(
         architecture=shape.contract.ARCHITECTURE,
         hparams=shape.hparams,

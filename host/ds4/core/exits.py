@@ -76,8 +76,8 @@ def exit_code(error: BaseException) -> Exit:
 
 
 def guarded(name: str, run: Callable[[], int]) -> int:
-    """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code; a bug of ours
-    keeps its traceback."""
+    """Runs a command's body. Errors that are somebody's mistake or misfortune become one line and a code, with a line
+    more for each thing that a model would need; a bug of ours keeps its traceback."""
     _standard_streams()
     try:
         code = run()
@@ -95,7 +95,8 @@ def guarded(name: str, run: Callable[[], int]) -> int:
         sys.stderr.write(f"{name}: {told if error.filename is None else f'{error.filename}: {told}'}\n")
         return exit_code(error)
     except Ds4Error as error:
-        sys.stderr.write(f"{name}: {error}\n")
+        notes = error.notes if isinstance(error, UnsupportedModelError) else ()
+        sys.stderr.write("".join(f"{line}\n" for line in (f"{name}: {error}", *(f"  {note}" for note in notes))))
         return exit_code(error)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ds4.core import bind
 from ds4.core.ggml_types import file_type_name, type_name
 from ds4.core.inventory import Inventory, load
-from ds4.errors import ModelFileError
+from ds4.errors import ModelFileError, UnsupportedModelError
 from ds4.sys.descriptors import Family
 
 
@@ -29,7 +29,8 @@ class Identity:
 
     n_shards: files of the set; bytes: their size together; weight_bytes: the tensors' data alone.
     n_params: elements of all tensors, shared ones counted once. quant: by falling size.
-    family: None and supported False, with the reason, if it cannot be served.
+    family: None and supported False, with the reason, if it cannot be served; missing: what stands in the way, where
+    that can be told tensor by tensor and key by key.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Identity:
     chat_template: bool
     supported: bool
     reason: str | None
+    missing: tuple[str, ...] = ()
 
     @property
     def bits_per_weight(self) -> float:
@@ -75,10 +77,12 @@ def identify_inventory(inventory: Inventory) -> Identity:
     architecture = metadata.string("general.architecture", None)
     family: Family | None = None
     reason: str | None = None
+    missing: tuple[str, ...] = ()
     try:
         family = bind.plan(inventory).hparams.family
     except ModelFileError as e:
         reason = str(e)
+        missing = e.notes if isinstance(e, UnsupportedModelError) else ()
 
     shares: dict[int, QuantShare] = {}
     seen: set[tuple[int, int]] = set()
@@ -110,6 +114,7 @@ def identify_inventory(inventory: Inventory) -> Identity:
         chat_template="tokenizer.chat_template" in metadata,
         supported=family is not None,
         reason=reason,
+        missing=missing,
     )
 
 

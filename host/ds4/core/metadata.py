@@ -342,6 +342,22 @@ class Metadata(Mapping[str, Value]):
         ref = self._array(key, "array of i32", INTEGERS, default)
         return default if ref is None else self._decode_numbers(ref)
 
+    def booleans(self, key: str) -> list[bool]:
+        """An array of booleans, or of integers that are 0 or 1, as some converters write them."""
+        ref = self._array(key, "array of bool", INTEGERS | {ValueType.BOOL}, ...)
+        assert ref is not None  # there is no default
+        numbers = self._decode_numbers(ref)
+        for index, number in enumerate(numbers):
+            if number not in (0, 1):
+                raise ModelFileError(
+                    f"not a boolean, in {shown(self._source)}",
+                    code="metadata_range",
+                    subject=shown(f"{key}[{index}]"),
+                    expected="0 or 1",
+                    found=number,
+                )
+        return [bool(number) for number in numbers]
+
     def _find(self, key: str, wanted: str, default: object) -> Entry | None:
         entry = self._entries.get(key)
         if entry is None and default is ...:

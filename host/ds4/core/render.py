@@ -90,6 +90,7 @@ def identity_dict(identity: Identity) -> dict[str, Any]:
         "chat_template": identity.chat_template,
         "supported": identity.supported,
         "reason": identity.reason,
+        **({"missing": list(identity.missing)} if identity.missing else {}),
     }
 
 
@@ -110,6 +111,7 @@ def render_identity(identity: Identity) -> str:
             ("trained context", f"{identity.context_train:,}" if identity.context_train else None),
             ("vocabulary", f"{identity.n_vocab:,}" if identity.n_vocab else None),
             ("chat template", "yes" if identity.chat_template else "no"),
+            *(("missing" if index == 0 else "", line) for index, line in enumerate(identity.missing)),
             ("supported", "yes" if identity.supported else f"no: {identity.reason}"),
         )
     )
@@ -200,7 +202,7 @@ def _value(inventory: Inventory, key: str) -> str:
 def _hparams_dict(hparams: HParams) -> dict[str, Any]:
     """A family's own parameters stand beside the common ones."""
     values = asdict(hparams)
-    own = values.pop("dsv4") or {}
+    own = (values.pop("dsv4") or {}) | (values.pop("decoder") or {})
     return {
         name: value.name.lower() if isinstance(value, IntEnum) else list(value) if isinstance(value, tuple) else value
         for name, value in {**values, **own}.items()

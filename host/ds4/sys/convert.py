@@ -12,6 +12,7 @@ from ds4.errors import Cancelled, EngineError
 from ds4.sys.bridge import Bridge
 from ds4.sys.descriptors import (
     MAX_DIMS,
+    Decoder,
     Dsv4,
     GgmlType,
     HParams,
@@ -57,12 +58,24 @@ def argument(message: str) -> EngineError:
 def hparams_struct(bridge: Bridge, hparams: HParams) -> tuple[Any, list[Any]]:
     struct = bridge.ffi.new("ds4_hparams *")
     for name in HParams.__dataclass_fields__:
-        if name != "dsv4":
+        if name not in ("dsv4", "decoder"):
             setattr(struct, name, getattr(hparams, name))
-    if hparams.dsv4 is None:
-        return struct, []
-    struct.dsv4, keep = _dsv4_struct(bridge, hparams.dsv4)
-    return struct, [struct.dsv4, *keep]
+    keep: list[Any] = []
+    if hparams.dsv4 is not None:
+        struct.dsv4, borrowed = _dsv4_struct(bridge, hparams.dsv4)
+        keep += borrowed
+    if hparams.decoder is not None:
+        struct.decoder, borrowed = _decoder_struct(bridge, hparams.decoder)
+        keep += borrowed
+    return struct, keep
+
+
+def _decoder_struct(bridge: Bridge, decoder: Decoder) -> tuple[Any, list[Any]]:
+    struct, flags = bridge.ffi.new("ds4_decoder *"), bridge.ffi.new("int32_t[]", decoder.flags)
+    for name in Decoder.__dataclass_fields__:
+        setattr(struct, name, flags if name == "flags" else getattr(decoder, name))
+    struct.n_flags = len(decoder.flags)
+    return struct, [struct, flags]
 
 
 def _dsv4_struct(bridge: Bridge, dsv4: Dsv4) -> tuple[Any, list[Any]]:

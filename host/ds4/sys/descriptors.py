@@ -38,6 +38,11 @@ class Family(IntEnum):
 
     LLAMA = 1
     DEEPSEEK4 = 2
+    SMOLLM3 = 3
+    QWEN2 = 4
+    QWEN3 = 5
+    QWEN3MOE = 6
+    GEMMA3 = 7
 
 
 class GgmlType(IntEnum):
@@ -95,6 +100,20 @@ class RopeScaling(IntEnum):
     YARN = 2
 
 
+class Activation(IntEnum):
+    """ds4_activation."""
+
+    SILU = 0
+    GELU = 1
+
+
+class LayerFlags(IntFlag):
+    """ds4_layer_flags."""
+
+    LOCAL = 1
+    NO_ROPE = 2
+
+
 class Role(IntEnum):
     """ds4_role: what a tensor is for."""
 
@@ -111,6 +130,13 @@ class Role(IntEnum):
     FFN_GATE = 16
     FFN_UP = 17
     FFN_DOWN = 18
+    ATTN_Q_BIAS = 20
+    ATTN_K_BIAS = 21
+    ATTN_V_BIAS = 22
+    ATTN_Q_NORM = 23
+    ATTN_K_NORM = 24
+    ATTN_POST_NORM = 25
+    FFN_POST_NORM = 26
     OUTPUT_HC_FN = 100
     OUTPUT_HC_BASE = 101
     OUTPUT_HC_SCALE = 102
@@ -234,6 +260,20 @@ class Dsv4:
 
 
 @dataclass(frozen=True, slots=True)
+class Decoder:
+    """ds4_decoder: what LLAMA's kin have beyond HParams. The header gives each field's meaning. flags: [n_layer]."""
+
+    flags: tuple[LayerFlags, ...]
+    activation: Activation = Activation.SILU
+    n_expert: int = 0
+    n_expert_used: int = 0
+    d_expert: int = 0
+    expert_scale: float = 1.0
+    embd_scale: float = 1.0
+    rope_base_local: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class HParams:
     """ds4_hparams. The header gives each field's meaning; 0 for attn_scale means 1/sqrt(head_dim)."""
 
@@ -260,6 +300,7 @@ class HParams:
     rope_ctx_original: int = 0
     sliding_window: int = 0
     dsv4: Dsv4 | None = None
+    decoder: Decoder | None = None
 
     @property
     def n_blocks(self) -> int:

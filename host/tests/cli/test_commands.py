@@ -43,7 +43,7 @@ def foreign(tmp_path: Path) -> Path:
         (["-p", "x", "--prompt-file", "y"], 2, "ds4: --prompt and --prompt-file: only one prompt can be given"),
         (["-m", "no-such-model", "-p", "x"], 2, "ds4: no-such-model: no such model or file"),
         (["--identify", "-m", "broken.gguf"], 3, "ds4: magic: not a GGUF file"),
-        (["--validate", "-m", "foreign.gguf"], 4, "not supported (expected llama or deepseek4, found "),
+        (["--validate", "-m", "foreign.gguf"], 4, "not supported (expected llama or smollm3 or "),
         (["-p", "x", "-m", "foreign.gguf"], 4, "this architecture is not supported"),
         (["-p", "x", "-m", "broken.gguf"], 3, "ds4: magic: not a GGUF file"),
         (["completion", "tcsh"], 2, "expected bash, zsh, fish, found 'tcsh'"),

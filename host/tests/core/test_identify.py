@@ -29,8 +29,8 @@ def test_a_model_that_can_be_served_says_so(tmp_path: Path) -> None:
 # change, part of the reason
 FOREIGN: dict[str, tuple[Callable[[GgufWriter], object], str]] = {
     "another architecture": (
-        lambda w: w.without("general.architecture").string("general.architecture", "gemma3"),
-        "found gemma3",
+        lambda w: w.without("general.architecture").string("general.architecture", "mamba"),
+        "found mamba",
     ),
     "no architecture": (lambda w: w.without("general.architecture"), "general.architecture: the key is missing"),
     "an adapter": (lambda w: w.string("general.type", "adapter"), "found adapter"),

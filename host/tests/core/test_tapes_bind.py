@@ -92,7 +92,7 @@ def test_a_family_that_is_insisted_on_is_the_files_own() -> None:
         ARCHITECTURE = "other"
 
     held = _inventory(tiny_llama())
-    assert bind.plan(held, llama).architecture == "llama"
+    assert bind.plan(held, llama.CONTRACT).architecture == "llama"
     with pytest.raises(UnsupportedModelError) as error:
         bind.plan(held, Other())  # type: ignore[arg-type]
     assert error.value.code == "unsupported_architecture"

@@ -111,6 +111,10 @@ typedef enum cpu_op {
     OP_RMSNORM,
     OP_ADD,
     OP_SWIGLU,
+    OP_GEGLU,
+    OP_SCALE,
+    OP_BIAS,
+    OP_RMSNORM_HEADS,
     OP_ROPE,
     OP_KV_STORE,
     OP_ROPE_STORE,
@@ -134,6 +138,8 @@ typedef enum cpu_op {
     OP_PRODUCT /* every kind of matrix product, plain or fused */
 } cpu_op;
 
+typedef enum cpu_gate { GATE_NONE = 0, GATE_SWIGLU, GATE_GEGLU } cpu_gate;
+
 typedef struct cpu_node {
     cpu_op op;
     ds4_mat dst, x, y, z;    /* y: second input, or k; z: v */
@@ -143,7 +149,7 @@ typedef struct cpu_node {
     ds4_mat out[CPU_MAX_PRODUCTS];
     const ds4_weight *w[CPU_MAX_PRODUCTS];
     mm_store store;
-    bool gated;              /* out[0] = swiglu(product 0, product 1) */
+    cpu_gate gated;          /* out[0] = of (product 0, product 1) */
     ds4_cache *cache;
     ds4_attention attention; /* rope and kv_store use layer, n_head, n_head_kv, head_dim */
     int32_t rope;            /* index into the program's tables */
@@ -152,7 +158,7 @@ typedef struct cpu_node {
     ds4_router router;
     ds4_experts experts;
     ds4_stream stream;
-    float clamp;
+    float clamp;             /* or what `scale` multiplies with */
     int32_t top_k;
     int32_t first;           /* position */
 } cpu_node;
@@ -332,6 +338,7 @@ void cpu_program_free(ds4_backend *be, ds4_program *p);
 void cpu_record_plain(ds4_ops *ops);
 void cpu_record_fused(ds4_ops *ops);
 void cpu_record_dsv4(ds4_ops *ops); /* record_dsv4.c; cpu_record_plain calls it */
+void cpu_record_kin(ds4_ops *ops);  /* record_kin.c; likewise */
 
 /* Programs (program.c) */
 int32_t cpu_program_end(ds4_backend *be, ds4_program *p, ds4_error *err);

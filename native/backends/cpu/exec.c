@@ -100,6 +100,13 @@ static void one_row(cpu_worker *w, const cpu_node *n, int32_t r)
     case OP_RMSNORM: k->rmsnorm(cpu_row(n->dst, r), cpu_row(n->x, r), n->norm->vector, n->x.cols, n->eps); break;
     case OP_ADD: k->add(cpu_row(n->dst, r), cpu_row(n->x, r), n->x.cols); break;
     case OP_SWIGLU: k->swiglu(cpu_row(n->dst, r), cpu_row(n->x, r), cpu_row(n->y, r), n->x.cols); break;
+    case OP_GEGLU: k->geglu(cpu_row(n->dst, r), cpu_row(n->x, r), cpu_row(n->y, r), n->x.cols); break;
+    case OP_SCALE: k->scale(cpu_row(n->dst, r), cpu_row(n->dst, r), n->clamp, n->dst.cols); break;
+    case OP_BIAS: k->add(cpu_row(n->dst, r), n->norm->vector, n->dst.cols); break;
+    case OP_RMSNORM_HEADS:
+        for (int32_t at = 0, dim = n->dst.cols / a->n_head; at < n->dst.cols; at += dim)
+            k->rmsnorm(cpu_row(n->dst, r) + at, cpu_row(n->dst, r) + at, n->norm->vector, dim, n->eps);
+        break;
     case OP_ROPE: cpu_rope_heads(w, cpu_row(n->dst, r), a->n_head, a->head_dim, n->rope, r); break;
     case OP_KV_STORE: store_row(w, n, r); break;
     case OP_ROPE_STORE:
@@ -232,7 +239,7 @@ static void do_product(cpu_worker *w, const cpu_node *n, int32_t rows, int32_t i
     up += o0;
     dst += o0;
     for (int32_t r = 0; r < rows; r++, dst += n->out[i].stride, up += o1 - o0)
-        be->k->swiglu(dst, dst, up, o1 - o0);
+        (n->gated == GATE_GEGLU ? be->k->geglu : be->k->swiglu)(dst, dst, up, o1 - o0);
 }
 
 /* ---- sampling ---- */
@@ -321,8 +328,12 @@ bool cpu_is_small(const cpu_step *s, const cpu_node *n)
     case OP_EMBED: return (int64_t)s->n_rows * n->dst.cols <= CPU_SMALL / 2;
     case OP_RMSNORM:
     case OP_ADD:
+    case OP_SCALE:
+    case OP_BIAS:
+    case OP_RMSNORM_HEADS:
     case OP_GATHER: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL;
     case OP_SWIGLU:
+    case OP_GEGLU:
     case OP_SWIGLU_CLAMP: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL / 4;
     case OP_RMS_HEADS: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= CPU_SMALL;
     case OP_REPEAT: return (int64_t)cpu_count(s, n->dst.rows) * n->dst.cols <= 2 * CPU_SMALL;

@@ -1,4 +1,4 @@
-/* hyper.c - DeepSeek V4's operations on single rows: residual streams, clamped SwiGLU, routing. */
+/* hyper.c - operations on single rows: DeepSeek V4's residual streams and clamped SwiGLU, and routing. */
 #include "native/backends/cpu/backend.h"
 
 #include <math.h>
@@ -133,11 +133,9 @@ static bool chosen(const int32_t *ids, int32_t n, int32_t e)
     return false;
 }
 
-/* s: n_expert floats of scratch. */
-static void choose(const float *x, const float *bias, int32_t n_expert, int32_t n_used, float *s, int32_t *ids)
+/* The n_used greatest of s, ties to the lower index. */
+static void choose(const float *s, int32_t n_expert, int32_t n_used, int32_t *ids)
 {
-    for (int32_t e = 0; e < n_expert; e++)
-        s[e] = router_score(x[e]) + (bias ? bias[e] : 0.0f);
     for (int32_t i = 0; i < n_used; i++) {
         int32_t best = -1;
         for (int32_t e = 0; e < n_expert; e++)
@@ -145,6 +143,25 @@ static void choose(const float *x, const float *bias, int32_t n_expert, int32_t 
                 best = e;
         ids[i] = best;
     }
+}
+
+/* The softmax rises with its score, and over the chosen, normalised, it is theirs alone: the others' terms cancel. */
+static void route_softmax(const float *x, const ds4_router *router, int32_t *ids, float *weights)
+{
+    float sum = 0;
+    choose(x, router->n_expert, router->n_used, ids);
+    for (int32_t i = 0; i < router->n_used; i++)
+        sum += weights[i] = expf(x[ids[i]] - x[ids[0]]);
+    for (int32_t i = 0; i < router->n_used; i++)
+        weights[i] = weights[i] / sum * router->scale;
+}
+
+/* scores: n_expert floats of scratch. */
+static void choose_biased(const float *x, const float *bias, const ds4_router *router, float *scores, int32_t *ids)
+{
+    for (int32_t e = 0; e < router->n_expert; e++)
+        scores[e] = router_score(x[e]) + (bias ? bias[e] : 0.0f);
+    choose(scores, router->n_expert, router->n_used, ids);
 }
 
 static void route(const cpu_worker *w, const cpu_node *n, int32_t r)
@@ -155,11 +172,14 @@ static void route(const cpu_worker *w, const cpu_node *n, int32_t r)
     float *weights = cpu_row(n->dst, r) + used, sum = 0;
     int32_t *ids = (int32_t *)(void *)cpu_row(n->dst, r);
     const ds4_weight *hash = n->w[1];
+    if (n->router.scoring == DS4_SCORING_SOFTMAX) {
+        route_softmax(x, &n->router, ids, weights);
+        return;
+    }
     if (hash)
         memcpy(ids, hash->m.data + (size_t)s->tokens[row] * hash->m.row_bytes, (size_t)used * sizeof *ids);
     else
-        choose(x, n->w[0] ? n->w[0]->vector : NULL, n->router.n_expert, used,
-               cpu_own(w, NEED_OWN_ATTENTION), ids);
+        choose_biased(x, n->w[0] ? n->w[0]->vector : NULL, &n->router, cpu_own(w, NEED_OWN_ATTENTION), ids);
     for (int32_t i = 0; i < used; i++)
         sum += weights[i] = router_score(x[ids[i]]);
     for (int32_t i = 0; i < used; i++)

@@ -21,6 +21,9 @@ typedef struct cpu_kernels {
     void (*add)(float *dst, const float *x, int64_t n);
     /* dst = gate / (1 + exp(-gate)) * up; dst may be gate. */
     void (*swiglu)(float *dst, const float *gate, const float *up, int64_t n);
+    /* dst = gelu(gate) * up in its tanh form, which is gate / (1 + exp(-2 sqrt(2 / pi) (gate + 0.044715 gate^3))) * up; dst
+     * may be gate. */
+    void (*geglu)(float *dst, const float *gate, const float *up, int64_t n);
     /* out = x * cos + partner(x) * sin over the first dim elements; `sin` carries the sign. kind: ds4_rope_kind */
     void (*rope)(float *x, const float *cos, const float *sin, int32_t dim, int32_t kind);
     /* dst = x * factor */

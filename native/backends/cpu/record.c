@@ -282,16 +282,30 @@ static void record_matmul_add(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_
     record_products(p, "matmul_add", x, NULL, 0.0f, 1, &dst, &w)->store = MM_STORE_ADD;
 }
 
+static void record_gated(ds4_program *p, const char *op, cpu_gate kind, ds4_mat dst, ds4_mat x, const ds4_weight *norm,
+                         float eps, const ds4_weight *gate, const ds4_weight *up)
+{
+    EXPECT(p, gate->m.n_out == up->m.n_out, "%s: gate has %lld rows, up %lld", op, (long long)gate->m.n_out,
+           (long long)up->m.n_out);
+    const ds4_mat out[2] = {dst, dst};
+    const ds4_weight *const w[2] = {gate, up};
+    record_products(p, op, x, norm, eps, 2, out, w)->gated = kind;
+}
+
 static void record_norm_swiglu(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
                                const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up)
 {
     (void)scratch;
     (void)scratch_up;
-    EXPECT(p, gate->m.n_out == up->m.n_out, "norm_swiglu: gate has %lld rows, up %lld", (long long)gate->m.n_out,
-           (long long)up->m.n_out);
-    const ds4_mat out[2] = {dst, dst};
-    const ds4_weight *const w[2] = {gate, up};
-    record_products(p, "norm_swiglu", x, norm, eps, 2, out, w)->gated = true;
+    record_gated(p, "norm_swiglu", GATE_SWIGLU, dst, x, norm, eps, gate, up);
+}
+
+static void record_norm_geglu(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weight *norm, float eps,
+                              const ds4_weight *gate, const ds4_weight *up, ds4_mat scratch, ds4_mat scratch_up)
+{
+    (void)scratch;
+    (void)scratch_up;
+    record_gated(p, "norm_geglu", GATE_GEGLU, dst, x, norm, eps, gate, up);
 }
 
 static void record_rope_store(ds4_program *p, ds4_mat q, ds4_mat k, ds4_mat v, ds4_cache *cache, const ds4_attention *a,
@@ -328,6 +342,7 @@ void cpu_record_plain(ds4_ops *ops)
     ops->gather = record_gather;
     ops->sample = record_sample;
     cpu_record_dsv4(ops);
+    cpu_record_kin(ops);
 }
 
 void cpu_record_fused(ds4_ops *ops)
@@ -336,4 +351,5 @@ void cpu_record_fused(ds4_ops *ops)
     ops->matmul_add = record_matmul_add;
     ops->rope_store = record_rope_store;
     ops->norm_swiglu = record_norm_swiglu;
+    ops->norm_geglu = record_norm_geglu;
 }

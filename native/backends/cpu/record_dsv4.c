@@ -216,6 +216,8 @@ static void record_route(ds4_program *p, ds4_mat dst, ds4_mat x, const ds4_weigh
     record_expect_mat(p, "route", "x", x, router->n_expert);
     record_expect_mat(p, "route", "dst", dst, 2 * (int64_t)router->n_used);
     record_expect_same_rows(p, "route", dst, x);
+    RECORD_EXPECT(p, router->scoring == DS4_SCORING_SQRT_SOFTPLUS || (router->scoring == DS4_SCORING_SOFTMAX && !bias && !hash),
+                  "route: scoring %d with a bias or a table, or there is none such", (int)router->scoring);
     if (bias)
         record_expect_vector(p, "route", bias, router->n_expert);
     RECORD_EXPECT(p, !hash || (hash->m.type == DS4_TYPE_I32 && hash->m.n_in == router->n_used && hash->m.n_out >= p->n_vocab_in),

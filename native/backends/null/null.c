@@ -349,7 +349,11 @@ static ds4_ops null_ops = {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void complete_ops(void) { null_record_dsv4(&null_ops); }
+static void complete_ops(void)
+{
+    null_record_dsv4(&null_ops);
+    null_record_kin(&null_ops);
+}
 
 ds4_backend *ds4_null_backend_create(const ds4_backend_desc *desc, ds4_error *err)
 {

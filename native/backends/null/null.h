@@ -5,5 +5,6 @@
 #include "native/ops/ds4_ops.h"
 
 void null_record_dsv4(ds4_ops *ops);
+void null_record_kin(ds4_ops *ops);
 
 #endif

@@ -241,7 +241,7 @@ static ds4_mat project(const forward *f, ds4_program *p, int32_t layer, ds4_mat 
 static ds4_mat feed_forward(const forward *f, ds4_program *p, int32_t layer, ds4_mat u)
 {
     const ds4_dsv4 *v = f->h->dsv4;
-    const ds4_router router = {v->n_expert, v->n_expert_used, v->expert_scale};
+    const ds4_router router = {v->n_expert, v->n_expert_used, v->expert_scale, DS4_SCORING_SQRT_SOFTPLUS};
     const ds4_experts experts = {v->n_expert, v->n_expert_used, v->d_expert, v->clamp_experts[layer]};
     const ds4_mat scores = mat(f, ROUTER, u.rows), routed = mat(f, ROUTED, u.rows), hidden = mat(f, EXPERTS, u.rows),
                   gate = mat(f, GATE, u.rows), up = mat(f, UP, u.rows), y = mat(f, Y, u.rows);

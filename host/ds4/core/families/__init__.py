@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ds4.core.cursor import shown
-from ds4.core.families import deepseek4, llama
+from ds4.core.families import deepseek4, gemma3, llama, qwen2, qwen3, qwen3moe, smollm3
 from ds4.core.families.contract import FamilyContract, Lane, PromptFacts, SlotSpec, State
 from ds4.errors import UnsupportedModelError
 from ds4.sys.descriptors import Family
 
 __all__ = [
+    "ALL",
     "ARCHITECTURES",
     "FamilyContract",
     "Lane",
@@ -19,9 +20,11 @@ __all__ = [
     "contract_of",
 ]
 
-_LLAMA: FamilyContract = llama
+_KIN = (llama, smollm3, qwen2, qwen3, qwen3moe, gemma3)
 _DEEPSEEK4: FamilyContract = deepseek4
-_CONTRACTS: dict[str, FamilyContract] = {family.ARCHITECTURE: family for family in (_LLAMA, _DEEPSEEK4)}
+ALL: tuple[FamilyContract, ...] = (*(family.CONTRACT for family in _KIN), _DEEPSEEK4)
+_CONTRACTS = {family.ARCHITECTURE: family for family in ALL}
+_BY_FAMILY = {family.FAMILY: family for family in ALL}
 
 ARCHITECTURES: tuple[str, ...] = tuple(_CONTRACTS)
 """The values of `general.architecture` that can be served."""
@@ -43,8 +46,4 @@ def contract(architecture: str) -> FamilyContract:
 
 def contract_of(family: Family) -> FamilyContract:
     """The contract of a family."""
-    match family:
-        case Family.LLAMA:
-            return _LLAMA
-        case Family.DEEPSEEK4:
-            return _DEEPSEEK4
+    return _BY_FAMILY[family]

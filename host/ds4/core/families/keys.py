@@ -101,6 +101,16 @@ class Keys:
             self.fail(key, "out of range", f"1..{high}", values[0])
         return values[0]
 
+    def pattern(self, key: str, n_layer: int, *, default: int) -> int | list[bool]:
+        """A period of 0..n, or a list of booleans, one for each layer at least."""
+        name = self._use(key)
+        if name not in self.metadata or not self.metadata.type_of(name).startswith("array"):
+            return self.integer(key, 0, default=default)
+        values = self.metadata.booleans(name)
+        if len(values) < n_layer:
+            self.fail(key, "not one value for each layer", f"{n_layer} values", len(values))
+        return values[:n_layer]
+
     def unread(self, informative: frozenset[str]) -> tuple[str, ...]:
         """Keys with the prefix that nobody asked for and that are not merely informative."""
         mine = (key for key in self.metadata if key.startswith(self.prefix))

@@ -9,13 +9,15 @@ from pathlib import Path
 
 from ds4.core import bind
 from ds4.core.bind import BindPlan
+from ds4.core.cursor import shown
+from ds4.core.families import FamilyContract, contract
 from ds4.core.families.contract import note_unknown
 from ds4.core.gguf import GgufFile, TensorInfo
 from ds4.core.inventory import Inventory
 from ds4.core.metadata import INTEGERS, ArrayRef, Entry, Metadata, ValueType
 from ds4.core.tapes.gguf import KINDS, MAX_SIZE, RANGES, scalar_entry, scalar_words, strict_text
 from ds4.core.tapes.verdict import refuse, subject_word
-from ds4.errors import ModelFileError
+from ds4.errors import ModelFileError, UnsupportedModelError
 from ds4.sys.descriptors import Family, GgmlType, HParams, Role, RopeKind, RopeScaling, Slot
 from ds4.sys.oracles import oracle
 from ds4.sys.tape import TapeError, escape, integer, lines, text
@@ -35,7 +37,7 @@ FLOATS = (
 )
 _ENUMS = {"family": Family, "rope_kind": RopeKind, "rope_scaling": RopeScaling}
 _FLOATS = struct.Struct(">8f")
-assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS, "dsv4"}
+assert {field.name for field in fields(HParams)} == {*INTS, *FLOATS, "dsv4", "decoder"}
 
 ARCHITECTURE = "llama"  # the family that the component is about
 
@@ -168,10 +170,23 @@ def _fill(arrays: bytearray, element: ValueType, count: int, words: list[bytes])
         arrays += greatest.to_bytes(nbytes, "little", signed=signed) * (count - 1)
 
 
+def _known(architecture: str) -> FamilyContract:
+    """The component is about one family: to it every other is unsupported."""
+    if architecture == ARCHITECTURE:
+        return contract(architecture)
+    raise UnsupportedModelError(
+        "this architecture is not the component's",
+        code="unsupported_architecture",
+        subject="general.architecture",
+        expected=ARCHITECTURE,
+        found=shown(architecture),
+    )
+
+
 def answer(inventory: Inventory) -> Answer:
     """What the replacement says to an inventory."""
     try:
-        return bind.make(inventory)
+        return bind.make(inventory, _known)
     except ModelFileError as error:
         return error
 

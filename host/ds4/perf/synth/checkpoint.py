@@ -132,25 +132,36 @@ def unused(checkpoint: Checkpoint, specs: list[SlotSpec]) -> list[str]:
     return [name for name in checkpoint if name not in used]
 
 
+class Dsv4Reader:
+    """What `convert` asks of a checkpoint, for a config of deepseek_v4."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.shape = shape_of(config)
+
+    def has(self, source: Checkpoint, spec: SlotSpec) -> bool:
+        return source_name(spec) in source
+
+    def check(self, source: Checkpoint, spec: SlotSpec) -> None:
+        find(source, spec)
+
+    def unused(self, source: Checkpoint, specs: list[SlotSpec]) -> list[str]:
+        return unused(source, specs)
+
+    def pieces(self, source: Checkpoint, spec: SlotSpec) -> Iterator[Floats]:
+        return pieces(source, spec)
+
+
 # ---- config.json
 
 
 def shape_of(config: dict[str, Any]) -> Shape:
     """The keys of a config. Raises ModelFileError, code `checkpoint_config`, for one that is missing or of a wrong
-    type, UnsupportedModelError for another model."""
-    if config.get("model_type") != MODEL_TYPE:
-        raise UnsupportedModelError(
-            "no checkpoint of a family that can be converted",
-            code="unsupported_architecture",
-            subject="model_type",
-            expected=MODEL_TYPE,
-            found=shown(str(config.get("model_type"))),
-        )
+    type, UnsupportedModelError for what cannot be written."""
     if config.get("tie_word_embeddings") or config.get("attention_bias") or config.get("mlp_bias"):
         raise UnsupportedModelError(
             "tied embeddings and biases are not supported", code="unsupported_shape", subject="config.json"
         )
-    read = _Reader(config)
+    read = Reader(config)
     layers, head = read.integer("num_hidden_layers"), read.integer("head_dim")
     clamp = read.number("swiglu_limit")
     rope = config.get("rope_parameters")
@@ -195,7 +206,9 @@ def shape_of(config: dict[str, Any]) -> Shape:
     return shape
 
 
-class _Reader:
+class Reader:
+    """Numbers of a config. prefix: of its keys, for errors."""
+
     def __init__(self, config: dict[str, Any], prefix: str = "") -> None:
         self.config, self.prefix = config, prefix
 
@@ -225,7 +238,7 @@ def _ratios(config: dict[str, Any], layers: int) -> list[int]:
     """compress_ratios, or layer_types with their own rates."""
     types = config.get("layer_types")
     stated = config.get("compress_ratios")
-    read = _Reader(config)
+    read = Reader(config)
     if isinstance(types, list):
         rates = config.get("compress_rates")
         known = _RATIOS | rates if isinstance(rates, dict) else _RATIOS
@@ -237,7 +250,7 @@ def _ratios(config: dict[str, Any], layers: int) -> list[int]:
     return stated[:layers]
 
 
-def _hashed(config: dict[str, Any], read: _Reader, layers: int) -> int:
+def _hashed(config: dict[str, Any], read: Reader, layers: int) -> int:
     types = config.get("mlp_layer_types")
     if not isinstance(types, list):
         return read.integer("num_hash_layers")
@@ -249,11 +262,11 @@ def _hashed(config: dict[str, Any], read: _Reader, layers: int) -> int:
 
 def _ropes(config: dict[str, Any], parameters: dict[str, Any]) -> tuple[float, Shape]:
     """The base of layers without compression, and the keys for those with it."""
-    read = _Reader(config)
+    read = Reader(config)
     main = parameters.get("main")
-    base = _Reader(main, "rope_parameters.main.").number("rope_theta") if isinstance(main, dict) else None
+    base = Reader(main, "rope_parameters.main.").number("rope_theta") if isinstance(main, dict) else None
     found = parameters.get("compress", parameters)
-    compress = _Reader(found if isinstance(found, dict) else {}, "rope_parameters.compress.")
+    compress = Reader(found if isinstance(found, dict) else {}, "rope_parameters.compress.")
     theta = read.config.get("compress_rope_theta")
     theta = compress.number("rope_theta") if theta is None else read.number("compress_rope_theta")
     kind = compress.config.get("rope_type", "default")

@@ -44,7 +44,8 @@ SHAPE: Option[str] = Option(
     "shape",
     text("SHAPE"),
     "deepseek4-tiny",
-    "deepseek4-tiny, flash, pro, llama-tiny, llama-135m or llama-8b.",
+    "deepseek4-tiny, flash, pro, llama-tiny, llama-135m, llama-8b, or mistral, smollm3, qwen2, qwen3, qwen3moe, gemma3 "
+    "with -tiny behind.",
     _WHAT,
     flag_only=True,
 )
@@ -61,6 +62,14 @@ SET: Option[tuple[str, ...]] = Option(
     flag_only=True,
 )
 MTP: Option[bool] = Option("mtp", boolean(), False, "With a block that drafts.", _WHAT, flag_only=True)
+WITHOUT: Option[tuple[str, ...]] = Option(
+    "without",
+    texts("TENSOR"),
+    (),
+    "Leave out an optional tensor (output.weight: the head is then the embedding); repeats.",
+    _WHAT,
+    flag_only=True,
+)
 TOKENIZER: Option[Path | None] = Option(
     "tokenizer",
     path(),
@@ -106,13 +115,14 @@ RANDOM = Program(
         "ds4-synth random -o tiny.gguf",
         "ds4-synth random --shape flash --layers 4 --type q2 --fill blocks --alias -o flash4.gguf",
     ),
-    options=(SHAPE, LAYERS, SET, MTP, TOKENIZER, OUT, NAME, TYPE, TENSOR, SEED, FILL, ALIAS),
+    options=(SHAPE, LAYERS, SET, MTP, WITHOUT, TOKENIZER, OUT, NAME, TYPE, TENSOR, SEED, FILL, ALIAS),
     epilog=EPILOG,
 )
 CONVERT = Program(
     name="ds4-synth convert",
     table="synth",
-    summary="Converts a transformers checkpoint of deepseek_v4.",
+    summary="Converts a transformers checkpoint: of llama, mistral, smollm3, qwen2, qwen3, qwen3_moe, gemma3_text or "
+    "deepseek_v4.",
     usage=("ds4-synth convert --hf DIR -o FILE [--type bf16|f16|f32|q8_0|...]",),
     options=(HF, OUT, NAME, TYPE, TENSOR),
     epilog=EPILOG,
@@ -123,7 +133,7 @@ PROGRAM = Program(
     summary="Writes model files: random ones of any shape, or conversions.",
     usage=(
         "ds4-synth random [--shape SHAPE] -o FILE    random weights (--help lists its options)",
-        "ds4-synth convert --hf DIR -o FILE          a transformers checkpoint of deepseek_v4",
+        "ds4-synth convert --hf DIR -o FILE          a transformers checkpoint",
     ),
     options=tuple({option.name: option for option in (*RANDOM.options, *CONVERT.options)}.values()),
     epilog=EPILOG,
@@ -164,7 +174,7 @@ def _run(settings: Settings, write: Callable[[Settings, Path, Mix], Written]) ->
 def _random(settings: Settings, target: Path, mix: Mix) -> Written:
     from ds4.perf.synth import random_model, shapes
 
-    changes = settings[SET]
+    changes, without = settings[SET], settings[WITHOUT]
     return random_model.write(
         target,
         shapes.shape(settings[SHAPE], settings[LAYERS], changes),
@@ -175,6 +185,7 @@ def _random(settings: Settings, target: Path, mix: Mix) -> Written:
         tokenizer=settings[TOKENIZER],
         name=settings[NAME] or settings[SHAPE],
         drafting=settings[MTP],
+        without=without,
     )
 
 

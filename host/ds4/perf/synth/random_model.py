@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from ds4.core.families import SlotSpec, contract
 from ds4.core.ggml_types import TENSOR_TYPES
+from ds4.core.kinds import did_you_mean
+from ds4.errors import SettingsError
 from ds4.perf.synth import gguf_file, shapes, vocabulary
 from ds4.perf.synth.arrays import Floats
 from ds4.perf.synth.blocks import fast, random_blocks
@@ -37,6 +39,7 @@ PIECE = 1 << 20  # elements that are held at a time; a multiple of every block
 _EMBEDDING, _LOGITS, _POSITION = 1.0, 2.0, 0.5  # standard deviations of embedding rows, logits and position biases
 _SCALES = (Role.HC_ATTN_SCALE, Role.HC_FFN_SCALE, Role.OUTPUT_HC_SCALE, Role.MTP_HC_SCALE)
 _BASES = (Role.HC_ATTN_BASE, Role.HC_FFN_BASE, Role.OUTPUT_HC_BASE, Role.MTP_HC_BASE, Role.ATTN_SINKS)
+_BIASES = (Role.ATTN_Q_BIAS, Role.ATTN_K_BIAS, Role.ATTN_V_BIAS)
 _LAYER = re.compile(r"^blk\.\d+\.")
 
 
@@ -72,8 +75,10 @@ def write(
     tokenizer: Path | None = None,
     name: str = "synthetic",
     drafting: bool = False,
+    without: Sequence[str] = (),
 ) -> Written:
     """tokenizer: a GGUF file or a folder with a tokenizer.json whose vocabulary is taken. drafting: with an MTP block.
+    without: names of optional tensors that the model does not have, such as output.weight.
 
     Raises SettingsError, ModelFileError or UnsupportedModelError naming the key or tensor.
     """
@@ -81,8 +86,21 @@ def write(
     keys = general(shape, mix, name) | shapes.keys(shape)
     count = int(shape["vocab_size"])  # type: ignore[arg-type]
     keys |= _words(tokenizer, count, family.PROMPT.pre, family.PROMPT.markup)
-    specs = layout(family, keys, drafting=drafting)
+    specs = leave_out(layout(family, keys, drafting=drafting), without)
     return gguf_file.write(target, keys, [_tensor(spec, mix.kind(spec), seed, fill, alias, shape) for spec in specs])
+
+
+def leave_out(specs: list[SlotSpec], without: Sequence[str]) -> list[SlotSpec]:
+    """Raises SettingsError for a name that is not of an optional tensor."""
+    optional = [spec.name for spec in specs if not spec.required]
+    for name in without:
+        if name not in optional:
+            raise SettingsError(
+                "not a tensor that can be left out" + did_you_mean(name, optional),
+                expected=", ".join(optional[:8]) or "none",
+                found=name,
+            )
+    return [spec for spec in specs if spec.name not in without]
 
 
 def _words(tokenizer: Path | None, count: int, pre: frozenset[str], markup: tuple[str, ...]) -> Keys:
@@ -147,8 +165,10 @@ def _values(spec: SlotSpec, bell: Floats) -> Floats:
         return np.float32(0.5) + np.float32(0.05) * bell
     if spec.role in _BASES:
         return np.float32(0.3) * bell
+    if spec.role in _BIASES:
+        return np.float32(0.5) * bell
     if spec.role is Role.ROUTER_BIAS:
         return np.float32(0.05) * bell
     if spec.role is Role.ROPE_FREQS:
-        return np.ones_like(bell)
+        return np.float32(1) + np.abs(bell)  # divisors, as context extension has them
     return np.float32(1) + np.float32(0.1) * bell

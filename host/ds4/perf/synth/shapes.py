@@ -14,7 +14,7 @@ from ds4.errors import SettingsError
 from ds4.perf.synth import gguf_file
 from ds4.perf.synth.gguf_file import Key, Keys
 
-Value: TypeAlias = "bool | int | float | str | list[int] | list[float]"
+Value: TypeAlias = "bool | int | float | str | list[int] | list[float] | list[bool]"
 Shape: TypeAlias = "dict[str, Value]"
 """Keys without their architecture's prefix; `architecture` is the exception."""
 
@@ -87,6 +87,13 @@ def _llama(layers: int, width: int, heads: int, kv_heads: int, hidden: int, voca
     }
 
 
+def _kin(architecture: str, layers: int, **numbers: Value) -> Shape:
+    """A small one of llama's kin."""
+    shape = _llama(layers, 64, 4, 2, 96, 512, 2048) | {"architecture": architecture, "rope.scaling.type": "none"}
+    shape |= {"rope.scaling.factor": 1.0, "rope.scaling.original_context_length": 2048}
+    return shape | {name.replace("__", "."): value for name, value in numbers.items()}
+
+
 SHAPES: dict[str, Shape] = {
     "flash": _deepseek4(43, 0, embedding_length=4096, attention__head_count=64),
     "pro": _deepseek4(
@@ -121,6 +128,16 @@ SHAPES: dict[str, Shape] = {
         attention__indexer__top_k=8,
     ),
     "llama-tiny": _llama(2, 256, 4, 2, 512, 512, 2048),
+    "mistral-tiny": _kin("llama", 3, attention__sliding_window=24),
+    "smollm3-tiny": _kin("smollm3", 5, rope__freq_base=2000000.0),
+    "qwen2-tiny": _kin("qwen2", 3),
+    "qwen3-tiny": _kin("qwen3", 3, attention__key_length=32, attention__value_length=32, rope__dimension_count=32),
+    "qwen3moe-tiny": _kin(
+        "qwen3moe", 3, expert_count=8, expert_used_count=3, expert_feed_forward_length=32, expert_weights_scale=1.0
+    ),
+    "gemma3-tiny": _kin(
+        "gemma3", 7, attention__sliding_window=24, rope__freq_base=1000000.0, rope__freq_base_swa=10000.0
+    ),
     "llama-135m": _llama(30, 576, 9, 3, 1536, 49152, 8192),
     "llama-8b": _llama(32, 4096, 32, 8, 14336, 128256, 8192),
 }
@@ -197,5 +214,7 @@ def key_of(value: Value) -> Key:
             return gguf_file.f32(value)
         case str():
             return gguf_file.text(value)
+    if all(isinstance(item, bool) for item in value):
+        return gguf_file.array(ValueType.BOOL, value)
     floats = any(isinstance(item, float) for item in value)
     return gguf_file.array(ValueType.F32 if floats else ValueType.I32, value)

@@ -143,7 +143,7 @@ def test_a_config_without_a_number_is_named(key: str, value: Any, tmp_path: Path
 
 
 CONFIGS: dict[str, tuple[dict[str, Any], str, str]] = {
-    "another model": ({"model_type": "llama"}, "unsupported_architecture", "model_type"),
+    "another model": ({"model_type": "mamba"}, "unsupported_architecture", "model_type"),
     "too few layer types": ({"layer_types": ["sliding_attention"]}, "checkpoint_config", "layer_types"),
     "unknown layer types": ({"layer_types": ["linear_attention"] * 4}, "checkpoint_config", "layer_types"),
     "no layer types": ({"layer_types": None}, "checkpoint_config", "compress_ratios"),
