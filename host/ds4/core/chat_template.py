@@ -1,16 +1,23 @@
-"""The dialect of models whose file brings a chat template. Answers are content; the thinking marks and tool calls of
-the families that write their templates so are dialects of their own.
+"""The dialect of models whose file brings a chat template: the template writes the prompts, and what stands in it says
+how answers mark reasoning and call tools (`output.dialects`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ds4.core.chat import ChatRequest, Message, Prompt
+from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.output.dialects import Dialect as AnswerDialect
+from ds4.core.output.dialects import detect
 from ds4.core.output.events import ContentDelta, Event, Finish, Mode, Parser
 from ds4.core.output.tools import MadeCall
 from ds4.core.template import ChatTemplate
+from ds4.core.template_messages import needs_of, template_messages, template_tools
 from ds4.errors import ChatError
+
+_SWITCH = "enable_thinking"
+"""The variable by which templates are told whether the model is to think."""
 
 
 class PlainParser:
@@ -27,47 +34,64 @@ class PlainParser:
 
 
 class TemplateChat:
-    """See `chat.Dialect`."""
+    """See `chat.Dialect`. answers: how answers are read; None: as the template shows."""
 
-    thinks = calls_tools = False
-    visible: frozenset[str] = frozenset()
-
-    def __init__(self, template: ChatTemplate) -> None:
+    def __init__(self, template: ChatTemplate, answers: AnswerDialect | None = None) -> None:
         self.template = template
+        self._answers = answers or detect(template.source)
+        self._needs = needs_of(template.source)
+        self.thinks = self._answers.tags is not None
+        self.calls_tools = self._answers.calls is not None
+        self.visible = self._answers.visible
 
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
-        if request.tools:
-            raise ChatError("this model's chats have no tools", subject="tools", code="chat_tools")
-        if request.thinking or request.effort not in (None, "none"):
-            subject = "thinking" if request.thinking else "reasoning_effort"
-            raise ChatError("this model does not think before it answers", subject=subject, code="chat_thinking")
+        self._refuse(request)
+        variables = {**self._thinking(request), **request.variables}
+        tools = template_tools(request.tools)
+        segments = self.template.render(
+            template_messages(request.messages, self._needs),
+            add_generation_prompt=request.generation_prompt,
+            tools=tools or None,
+            **variables,
+        )
+        tags = self._answers.tags
+        begun = tags is not None and tags.opened_by("".join([text for text, _ in segments[-2:]]))
+        return Prompt(segments, begun and request.generation_prompt, bool(tools))
+
+    def _refuse(self, request: ChatRequest) -> None:
+        """ChatError for what this model's chats do not have."""
         if request.response_format not in (None, {"type": "text"}):
             raise ChatError("this model's chats have free text only", subject="response_format", code="chat_format")
+        if self.calls_tools:
+            return
+        if request.tools:
+            raise ChatError("this model's chats have no tools", subject="tools", code="chat_tools")
         for index, message in enumerate(request.messages):
             if message.get("tool_calls"):
                 subject = f"messages[{index}].tool_calls"
                 raise ChatError("this model's chats have no tool calls", subject=subject, code="chat_tools")
-        return Prompt(
-            self.template.render(
-                [_plain(message) for message in request.messages],
-                add_generation_prompt=request.generation_prompt,
-                **request.variables,
-            )
-        )
+
+    def _thinking(self, request: ChatRequest) -> dict[str, Any]:
+        """The template's variable for what is asked. Templates know no degrees: any effort is to think."""
+        effort = request.effort
+        wanted = request.thinking if request.thinking is not None else None if effort is None else effort != "none"
+        subject = "thinking" if request.thinking is not None else "reasoning_effort"
+        if wanted and not self.thinks:
+            raise ChatError("this model does not think before it answers", subject=subject, code="chat_thinking")
+        if wanted is None or not self.thinks:
+            return {}
+        if not wanted and _SWITCH not in self.template.source:
+            message = "this model's template cannot keep it from thinking"
+            raise ChatError(message, subject=subject, code="chat_thinking")
+        return {_SWITCH: wanted}
 
     def parser(self, prompt: Prompt) -> Parser:
-        return PlainParser()
+        if self._answers.tags is None and not prompt.tools:
+            return PlainParser()
+        return self._answers.parser(thinking=prompt.thinking, tools=prompt.tools)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
-        raise AssertionError("no answer of this dialect calls a tool")
+        """Nothing: templates write the calls that come back anew, from their arguments."""
 
     def read_block(self, text: str) -> list[MadeCall]:
-        return []
-
-
-def _plain(message: Message) -> Message:
-    """Templates take content as one text: parts are its pieces."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return {**message, "content": "".join([part["text"] for part in content])}
+        return self._answers.read_block(text)

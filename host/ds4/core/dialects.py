@@ -7,6 +7,7 @@ from ds4.core.chat_dsv4 import Dsv4Chat
 from ds4.core.chat_template import TemplateChat
 from ds4.core.families import contract
 from ds4.core.metadata import Metadata
+from ds4.core.output.dialects import detect
 from ds4.core.template import ChatTemplate
 from ds4.core.tokenizer import Tokenizer
 
@@ -24,6 +25,8 @@ def dialect(metadata: Metadata, tokenizer: Tokenizer) -> Dialect | None:
             return Dsv4Chat() if whole else None
         case "":
             template = ChatTemplate.from_metadata(metadata, tokenizer)
-            return None if template is None else TemplateChat(template)
+            if template is None:
+                return None
+            return TemplateChat(template, detect(template.source, tokenizer.special_tokens))
         case other:
             raise AssertionError(f"a family names the chat encoding {other!r}, which there is not")

@@ -84,7 +84,11 @@ class ByteDecoder:
 class RoleTemplate:
     """role, colon, content, newline."""
 
-    def render(self, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True) -> list[tuple[str, bool]]:
+    source = ""
+
+    def render(
+        self, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True, tools: object = None
+    ) -> list[tuple[str, bool]]:
         return [(self.render_text(messages, add_generation_prompt=add_generation_prompt), False)]
 
     def render_text(self, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True) -> str:
