@@ -3,12 +3,12 @@
 
 bool is_free(const bank *b) { return b->owner == NOBODY && b->open == 0; }
 
-/* How many of the prompt's tokens the bank has; never all, as the last one must be computed to draw. */
+/* How many of the prompt's tokens the bank has and can go back to; never all, as the last one must be computed to draw. */
 static size_t keep_of(const bank *b, const tokens *prompt) {
     const size_t most = b->holds.count < prompt->count - 1 ? b->holds.count : prompt->count - 1;
     size_t n = 0;
     while (n < most && b->holds.data[n] == prompt->data[n]) n++; /* UNKNOWN is no prompt's token */
-    return n;
+    return n >= b->floor ? n : 0;
 }
 
 /* Whether free bank x is taken before free bank y when nothing is worth keeping. */

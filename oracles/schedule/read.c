@@ -136,8 +136,8 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
     static const struct {
         const char *name;
         verb verb;
-    } verbs[] = {{"arrive", ARRIVE}, {"plan", PLAN},     {"complete", COMPLETE}, {"finish", FINISH},
-                 {"abandon", ABANDON}, {"forget", FORGET}, {"banks", BANKS},       {"pace", PACE}};
+    } verbs[] = {{"arrive", ARRIVE},   {"plan", PLAN},     {"complete", COMPLETE}, {"finish", FINISH}, {"abandon", ABANDON},
+                 {"forget", FORGET},   {"floor", FLOOR},   {"banks", BANKS},       {"pace", PACE}};
     const int64_t latest = INT64_C(1) << 62, longest = INT64_C(1) << 53;
     size_t v = 0;
     while (v < sizeof verbs / sizeof verbs[0] && !word_is(word, verbs[v].name)) v++;
@@ -163,6 +163,7 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
                (word_is(word, "stop") || word_is(word, "cancelled") || word_is(word, "error"));
         break;
     case FORGET: fine = next_int(line, INT64_MIN, INT64_MAX, &e->a) && next_int(line, INT64_MIN, INT64_MAX, &e->b); break;
+    case FLOOR: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, INT32_MAX, &e->b); break;
     case ABANDON:
     case BANKS:
     case PACE: break;

@@ -118,6 +118,7 @@ static int admit(schedule *s, bool *wait, tape *out) {
             break;
         }
         if (!take_over(&s->banks[p.target], p.source != NOBODY ? &s->banks[p.source] : NULL, p.keep)) return ORACLE_NO_MEMORY;
+        if (p.source != NOBODY) s->banks[p.target].floor = s->banks[p.source].floor;
         s->banks[p.target].owner = who;
         s->active[s->n_active++] = who;
         s->waiting_bytes -= q->nbytes;
@@ -364,6 +365,7 @@ static int happen(schedule *s, const event *e, tape *out) {
     case FINISH: finish_by_key(s, e->a, out); break;
     case ABANDON: abandon(s, out); break;
     case FORGET: forget(s, e->a, e->b, out); break;
+    case FLOOR: s->banks[e->a].floor = (size_t)e->b; return rc; /* silent: no `state` either */
     case BANKS: say_banks(s, out); break;
     case PACE:
         tape_word(out, "pace");

@@ -49,6 +49,7 @@ typedef struct bank {
     tokens holds;
     size_t owner; /* a sequence, or NOBODY */
     int64_t open, used_at;
+    size_t floor; /* the least length above 0 that it can go back to */
 } bank;
 
 typedef struct draw {
@@ -70,11 +71,11 @@ typedef struct step {
 
 /* ---- the tape (read.c) ---- */
 
-typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, BANKS, PACE } verb;
+typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, FLOOR, BANKS, PACE } verb;
 
 typedef struct event {
     verb verb;
-    int64_t a, b;          /* arrive, plan: now; complete: elapsed; finish: key; forget: bank, length */
+    int64_t a, b;          /* arrive, plan: now; complete: elapsed; finish: key; forget, floor: bank, length */
     size_t first, end;     /* arrive: the sequences that do */
     tokens drawn;          /* complete */
 } event;

@@ -47,6 +47,7 @@ class Maker:
         self.given = ScheduleInput(banks, rows, limits, (), self._holds(banks), self._learned())
         self.ops: list[Op] = []
         self.player = Player.of(self.given) if rows >= banks else None
+        self.rolling = choices.below(3) == 2
         self.now = self.joining = 0
 
     def _holds(self, banks: int) -> tuple[Hold, ...]:
@@ -84,6 +85,8 @@ class Maker:
     def _event(self) -> None:
         choices = self.choices
         self.now += choices.of((1, 0, 0, 1, 0, 2, 1, 12))
+        if self.rolling and choices.below(3) == 2:
+            self._floor()
         scheduler = self.player.scheduler if self.player is not None else None
         kind = choices.below(64)
         idle = scheduler is not None and not (scheduler.queue or scheduler.active or scheduler.open)
@@ -122,7 +125,17 @@ class Maker:
                 self.joining += 1
                 if not leader and not choices.once_in(16):
                     leader = self.joining
+        if self.rolling and choices.once_in(4):
+            self._floor()
         self._do("arrive", self.now)
+
+    def _floor(self) -> None:
+        """Near what a bank holds or a prompt shares, where one more or less decides; seldom far from both."""
+        choices = self.choices
+        bank = choices.below(self.given.banks)
+        held = len(self.player.scheduler.banks[bank].tokens) if self.player is not None else 0
+        near = choices.of((held, choices.of(LENGTHS), held // 2, choices.of(LENGTHS), 0, TOKEN - 1))
+        self._do("floor", bank, max(0, near + choices.of((0, -1, 1, 0, -3))))
 
     def _prompt(self) -> tuple[int, ...]:
         """A beginning of a conversation, or what a bank holds, with a few tokens more."""

@@ -130,9 +130,7 @@ class EngineThread(threading.Thread):
     def _run(self, session: NativeSession, tokenizer: Tokenizer, chat: Dialect | None, seconds: float) -> None:
         plan, service = self._plan, self._service
         rolling = contract_of(plan.bind.hparams.family).STATE is State.ROLLING
-        scheduler = schedule.scheduler(
-            plan.session.n_banks, plan.session.max_rows, service.limits.queue, rolling=rolling
-        )
+        scheduler = schedule.scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
         self.engine = EngineLoop(
             session,
             scheduler,

@@ -174,7 +174,7 @@ class LiveServer:
         tokenizer = ByteTokenizer()
         self.engine = EngineLoop(
             self.session,
-            scheduler(self.banks, self.rows, self.limits.queue, rolling=self.keeps is not None),
+            scheduler(self.banks, self.rows, self.limits.queue),
             tokenizer.stream,
             stop_ids=tokenizer.stop_ids,
             context=self.context,

@@ -2,7 +2,8 @@
 
 The tape so far is kept, and every call plays it again; whenever nobody waits or runs, the tape begins anew with what
 the banks hold. So a busy stretch costs time that grows with its square: thousands of steps without a pause are felt.
-The same sequences, banks and steps are handed out as by Scheduler.
+The same sequences, banks and steps are handed out as by Scheduler. Whoever knows the floor of a bank assigns it, at any
+time and from any thread; the next call's lines begin with those that have changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, cast
 
 from ds4.core import components
-from ds4.errors import Ds4Error, SettingsError
+from ds4.errors import Ds4Error
 from ds4.server.schedule.admission import QueueLimits, Shed
 from ds4.server.schedule.banks import Placement, Reuse
 from ds4.server.schedule.scheduler import Drawn, Row, Scheduler, Step
@@ -36,20 +37,12 @@ log = logging.getLogger("ds4.components")
 _BANKS = write_op(Op("banks"))
 
 
-def scheduler(n_banks: int, max_rows: int, limits: QueueLimits | None = None, *, rolling: bool = False) -> Scheduler:
+def scheduler(n_banks: int, max_rows: int, limits: QueueLimits | None = None) -> Scheduler:
     """The one that the ledger chooses. Sequences are changed by whoever schedules them, so a candidate's shadow does
-    not follow call by call: it plays the oracle's tape before that is begun anew. rolling: banks cannot go back to
-    every position, which the oracle's tape has no words for: SettingsError where it is to decide."""
+    not follow call by call: it plays the oracle's tape before that is begun anew."""
     chosen = components.choice("schedule")
     if chosen.side == "python":
         return Scheduler(n_banks, max_rows, limits)
-    if rolling:
-        raise SettingsError(
-            "the oracle knows only banks that can go back to any position, which this model's cannot",
-            subject="component schedule",
-            expected="the Python side (DS4_COMPONENT_SCHEDULE=python)",
-            found=chosen.state,
-        )
     return OracleScheduler(n_banks, max_rows, limits, shadowed=chosen.state == "candidate")
 
 
@@ -70,6 +63,7 @@ class OracleScheduler(Scheduler):
         self._shadowed, self._rounds = shadowed, 0
         self._keys: dict[int, Sequence] = {}  # the oracle's key to a sequence
         self._named: dict[Sequence, int] = {}
+        self._floors = [0] * n_banks  # of the banks, as the tape says them
         self._tape = bytearray(write_head(self._given))
         self._read = self._events = 0  # bytes of output that the tape has led to so far, and its lines
 
@@ -77,7 +71,7 @@ class OracleScheduler(Scheduler):
 
     def _play(self, op: Op, *, before: bytes = b"") -> list[Said]:
         """One more line: its outcome without the state. Banks are brought up to date."""
-        self._tape += before + write_op(op)
+        self._tape += self._risen() + before + write_op(op)
         said = read_output(oracle("schedule").run(self._tape + _BANKS)[self._read :])
         at = next(i for i, one in enumerate(said) if one[0] == "state")
         outcome, state = said[:at], said[at]
@@ -94,6 +88,16 @@ class OracleScheduler(Scheduler):
             _refuse(cast(str, outcome[0][1]))
         return outcome
 
+    def _risen(self) -> bytes:
+        """Lines for the floors that the tape does not say yet."""
+        lines = b""
+        for bank in self.banks:
+            floor = bank.floor
+            if floor != self._floors[bank.index]:
+                self._floors[bank.index] = floor
+                lines += write_op(Op("floor", (bank.index, floor)))
+        return lines
+
     def _settle(self) -> None:
         """Begins the tape anew when no sequence and no step is left."""
         if self.queue or self.active or self.open or self._events < 64:
@@ -105,6 +109,7 @@ class OracleScheduler(Scheduler):
         decode, token = (None if bits == "-" else _double(cast(str, bits)) for bits in pace[1:])
         self._keys.clear()
         self._named.clear()
+        self._floors = [0] * len(self.banks)
         self._tape = bytearray(write_head(replace(self._given, holds=holds, learned=(decode, token))))
         self._read = self._events = 0
 
@@ -164,6 +169,8 @@ class OracleScheduler(Scheduler):
     def _admitted(self, step: Step, key: int, bank: int, keep: int, reuse: Reuse, source: int) -> None:
         sequence = self._keys[key]
         shared = self.banks[source] if source >= 0 else None
+        if shared is not None:
+            self.banks[bank].floor = self._floors[bank] = self._floors[source]
         sequence.bank, sequence.placement = self.banks[bank], Placement(self.banks[bank], keep, reuse, shared)
         self.queue.remove(sequence)
         self.active.append(sequence)

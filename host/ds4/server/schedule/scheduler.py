@@ -144,7 +144,8 @@ class Scheduler:
             self.queue.remove(sequence)
             self.queued_bytes -= sequence.nbytes
             bank = placement.bank
-            bank.tokens = (placement.source or bank).tokens[: placement.keep]
+            holder = placement.source or bank
+            bank.tokens, bank.floor = holder.tokens[: placement.keep], holder.floor
             bank.owner, sequence.bank, sequence.placement = sequence, bank, placement
             self.active.append(sequence)
             step.admitted.append(sequence)

@@ -142,7 +142,7 @@ def read_input(tape: bytes) -> ScheduleInput:
         elif verb == b"learned" and learned is None and not ops and len(words) == 3:
             learned = (_double(words[1]), _double(words[2]))
         else:
-            op = _op(verb, words[1:], seqs, arrived)
+            op = _op(verb, words[1:], n_banks, seqs, arrived)
             ops.append(op)
             seqs += op.verb == "seq"
             if op.verb == "arrive":
@@ -151,7 +151,7 @@ def read_input(tape: bytes) -> ScheduleInput:
     return ScheduleInput(n_banks, n_rows, limits, tuple(ops), tuple(holds.values()), learned or (None, None))
 
 
-def _op(verb: bytes, words: list[bytes], seqs: int, arrived: int) -> Op:
+def _op(verb: bytes, words: list[bytes], n_banks: int, seqs: int, arrived: int) -> Op:
     """One line behind the head. seqs: how many seq lines stand before it; arrived: how many of those have arrived."""
     match verb:
         case b"seq" if len(words) > 7:
@@ -170,6 +170,8 @@ def _op(verb: bytes, words: list[bytes], seqs: int, arrived: int) -> Op:
             return Op("finish", tuple(_numbers(words[:1], _KEY)), words[1].decode("ascii"))
         case b"forget":
             return Op("forget", tuple(_numbers(words, _KEY, _KEY)))
+        case b"floor":
+            return Op("floor", tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
         case b"abandon" | b"banks" | b"pace" if not words:
             return Op(verb.decode("ascii"))
     raise TapeError(f"no line of a schedule: {verb[:60]!r}")
@@ -222,6 +224,10 @@ class Player:
     def play(self, op: Op) -> list[Said]:
         if op.verb == "seq":
             self._seq(op.numbers)
+            return []
+        if op.verb == "floor":
+            bank, floor = op.numbers
+            self.scheduler.banks[bank].floor = floor
             return []
         try:
             said = self._do(op)
