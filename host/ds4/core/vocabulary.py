@@ -93,9 +93,10 @@ class Vocabulary:
             raise TokenizerError("unknown vocabulary", subject=_K + "model", expected="gpt2 or llama", found=model)
         tokens = md.strings(_K + "tokens")
         if not tokens:
-            raise TokenizerError("no tokens", subject=_K + "tokens")
+            raise TokenizerError("no tokens", subject=_K + "tokens", expected="at least one", found="none")
         default: list[int] = [Kind.NORMAL] * len(tokens)
         kinds = _sized(md.ints(_K + "token_type", default), len(tokens), "token_type")
+        _check_kinds(kinds)
         spm = model == "llama"
         scores = _sized(md.floats(_K + "scores"), len(tokens), "scores") if spm else []
         merges = [] if spm else _merges(md.strings(_K + "merges"))
@@ -154,6 +155,13 @@ def _sized(values: list[T], count: int, name: str) -> list[T]:
     if len(values) != count:
         raise TokenizerError("wrong length", subject=_K + name, expected=f"{count}, one per token", found=len(values))
     return values
+
+
+def _check_kinds(kinds: list[int]) -> None:
+    for index, kind in enumerate(kinds):
+        if not 0 <= kind <= Kind.BYTE:  # 0 is written for "undefined"
+            subject, expected = f"{_K}token_type[{index}]", f"0..{int(Kind.BYTE)}"
+            raise TokenizerError("no such kind of token", subject=subject, expected=expected, found=kind)
 
 
 def _check_bytes(tokens: list[str], kinds: list[int]) -> None:
