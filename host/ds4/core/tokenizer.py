@@ -346,7 +346,7 @@ def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
 def _build(ids: dict[str, int], merges: list[tuple[str, str]], **options: object) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges, **options))
-    except Exception as error:  # a bare one is what `tokenizers` raises, e.g. for a merge of unknown tokens
+    except Exception as error:  # a bare one is what `tokenizers` raises
         raise TokenizerError(
             "the merges do not fit the vocabulary",
             subject="tokenizer.ggml.merges",

@@ -102,6 +102,8 @@ class Vocabulary:
         merges = [] if spm else _merges(md.strings(_K + "merges"))
         if spm:
             _check_bytes(tokens, kinds)
+        else:
+            _check_merges(merges, frozenset(tokens))
         bos, eos, unk, pad = (
             _id(md, name, len(tokens))
             for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
@@ -180,6 +182,18 @@ def _merges(lines: list[str]) -> list[tuple[str, str]]:
             raise TokenizerError("not a merge", subject=f"{_K}merges[{index}]", expected="two tokens", found=repr(line))
         merges.append((line[:at], line[at + 1 :]))
     return merges
+
+
+def _check_merges(merges: list[tuple[str, str]], tokens: frozenset[str]) -> None:
+    """`tokenizers` panics over some that do not fit."""
+    for index, (left, right) in enumerate(merges):
+        if left not in tokens or right not in tokens or left + right not in tokens:
+            raise TokenizerError(
+                "the merges do not fit the vocabulary",
+                subject=f"{_K}merges[{index}]",
+                expected="two tokens that join to a third",
+                found=repr(f"{left} {right}")[:80],
+            )
 
 
 def _id(md: Metadata, name: str, count: int) -> int | None:

@@ -204,9 +204,7 @@ def _attention(keys: Keys) -> _Attention:
         raise _shape(keys, "attention.head_count_kv", "heads share one latent row", 1, n_head_kv)
     head_dim = keys.integer("attention.key_length", 1, MAX_HEAD_DIM)
     if head_dim % HEAD_DIM_UNIT:
-        raise _shape(
-            keys, "attention.key_length", "rows are read in units", f"a multiple of {HEAD_DIM_UNIT}", head_dim
-        )
+        raise _shape(keys, "attention.key_length", "rows are read in units", f"a multiple of {HEAD_DIM_UNIT}", head_dim)
     value_length = keys.integer("attention.value_length", 1, MAX_HEAD_DIM, default=head_dim)
     if value_length != head_dim:
         raise _shape(keys, "attention.value_length", "keys and values are the same rows", head_dim, value_length)

@@ -14,7 +14,7 @@ A file of its own calls its architecture what the model does, or deepseek4_mtp_s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def catalog(inventory: Inventory) -> str | None:
 
 def find(inventory: Inventory, keys: Keys, n_block: int) -> Drafting | None:
     """The drafting block of a model with `block_count` n_block. Raises UnsupportedModelError, code `unsupported_shape`,
-    for more than one."""
+    for more than one; ModelFileError, code `tensor_missing`, for half a head."""
     tensors = inventory.tensors
     own = {int(match[1]) for name in tensors if (match := _OTHER.match(name))}
     nextn = {int(match[1]) for name in tensors if (match := _NEXTN.match(name))}
@@ -99,7 +99,23 @@ def find(inventory: Inventory, keys: Keys, n_block: int) -> Drafting | None:
     if not nextn or nextn.isdisjoint({n_block - 1, n_block}) or (n_block == 1 and nextn == {0}):
         return None  # no block; tensors under other numbers are left over, and named as such
     layer = nextn.pop()
-    return Drafting(layer, f"blk.{layer}.", _nextn_names(layer, tensors))
+    names = _nextn_names(layer, tensors)
+    _check_head(names, tensors)
+    return Drafting(layer, f"blk.{layer}.", names)
+
+
+def _check_head(names: Names, tensors: Container[str]) -> None:
+    """A head of the block's own is whole, or there is none."""
+    head = (names.hc_fn, names.hc_base, names.hc_scale)
+    missing = [name for name in head if name not in tensors]
+    if missing and len(missing) < len(head):
+        raise ModelFileError(
+            "the drafting block's head is not whole",
+            code="tensor_missing",
+            subject=missing[0],
+            expected=f"all of {', '.join(head)}, or none",
+            found="nothing",
+        )
 
 
 def _own_names() -> Names:
