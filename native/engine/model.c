@@ -233,6 +233,14 @@ static int32_t build_rope(ds4_model *m, ds4_error *err)
     return status;
 }
 
+static const char *table_name(const ds4_model *m, int32_t layer)
+{
+    for (int32_t i = 0; i < m->n_slots; i++)
+        if (m->slots[i].role == DS4_ROLE_ROUTER_HASH && m->slots[i].layer == layer)
+            return m->slots[i].name;
+    return "router_hash";
+}
+
 /* Tables of expert ids are data that operations index with. */
 static int32_t check_tables(const ds4_model *m, ds4_error *err)
 {
@@ -242,8 +250,8 @@ static int32_t check_tables(const ds4_model *m, ds4_error *err)
             int32_t expert;
             memcpy(&expert, (const uint8_t *)t->data + i * (int64_t)sizeof expert, sizeof expert);
             if (expert < 0 || expert >= m->dsv4.n_expert)
-                return ds4_fail(err, DS4_ERR_FORMAT, "layer %d sends token %" PRId64 " to expert %d, expected 0..%d", layer,
-                                i / t->cols, expert, m->dsv4.n_expert - 1);
+                return ds4_fail(err, DS4_ERR_FORMAT, "%s: token %" PRId64 " is routed to expert %d, expected 0..%d",
+                                table_name(m, layer), i / t->cols, expert, m->dsv4.n_expert - 1);
         }
     }
     return DS4_OK;

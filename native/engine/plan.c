@@ -86,7 +86,7 @@ static int32_t check_hparams(const ds4_hparams *h, ds4_error *err)
         return bad;
     if (h->rope_dim % 2)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.rope_dim is %d, expected an even number", h->rope_dim);
-    if (h->rope_scaling == DS4_ROPE_SCALING_YARN && h->rope_base <= 1.0f)
+    if (h->rope_scaling == DS4_ROPE_SCALING_YARN && h->family != DS4_FAMILY_DEEPSEEK4 && h->rope_base <= 1.0f)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.rope_base is %g, YaRN needs more than 1", (double)h->rope_base);
     if (h->n_head % h->n_head_kv)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.n_head is %d, expected a multiple of n_head_kv %d", h->n_head,

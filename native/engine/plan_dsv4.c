@@ -208,6 +208,9 @@ int32_t plan_dsv4_hparams(const ds4_hparams *h, ds4_error *err)
         return bad;
     if (h->head_dim % 16)
         return ds4_fail(err, DS4_ERR_UNSUPPORTED, "hparams.head_dim is %d, expected a multiple of 16", h->head_dim);
+    if (h->rope_scaling == DS4_ROPE_SCALING_YARN && v->compress_rope_base <= 1.0f) /* the base that is scaled */
+        return ds4_fail(err, DS4_ERR_ARG, "hparams.dsv4.compress_rope_base is %g, YaRN needs more than 1",
+                        (double)v->compress_rope_base);
     if (h->n_head % v->groups_o)
         return ds4_fail(err, DS4_ERR_ARG, "hparams.n_head is %d, expected a multiple of dsv4.groups_o %d", h->n_head,
                         v->groups_o);

@@ -114,6 +114,7 @@ static void numbers_that_fit_no_model_are_refused_by_name(void)
     clamps[LAYERS] = 0, refused("layer 4");
     clamps[1] = NAN, refused("layer 1");
     dsv4.clamp_shared = NULL, refused("clamps");
+    hparams.rope_scaling = DS4_ROPE_SCALING_YARN, dsv4.compress_rope_base = 1, refused("compress_rope_base");
     hparams.n_head_kv = 2, refused("n_head_kv");
     hparams.head_dim = 40, refused("head_dim");
     hparams.rope_kind = DS4_ROPE_NORM + 1, refused("rope_kind");

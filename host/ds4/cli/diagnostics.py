@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, SPECIAL, TOKENIZE, VALIDATE
-from ds4.core import bind, inventory, render
+from ds4.core import bind, expert_tables, inventory, render
 from ds4.core.components import table
 from ds4.core.exits import Exit
 from ds4.core.families import deepseek4
@@ -88,6 +88,7 @@ def _validate(loaded: Inventory) -> tuple[Any, str]:
 
     loaded.metadata.check()
     plan = bind.plan(loaded)
+    expert_tables.check(plan)
     tokenizer = Tokenizer.from_metadata(loaded.metadata)
     if tokenizer.n_vocab > plan.hparams.n_vocab:
         raise ModelFileError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from ds4.core import bind, inventory
+from ds4.core import bind, expert_tables, inventory
 from ds4.core.options import BACKEND, BATCH, KV, NUMERIC, THREADS, WARM
 from ds4.core.settings import Settings
 from ds4.errors import ContextLengthError
@@ -29,6 +29,7 @@ class Engine:
         """settings: with `core.options.ENGINE_OPTIONS`. Raises ModelFileError, UnsupportedModelError, EngineError."""
         self.inventory = inventory.load(path)
         self.plan = bind.plan(self.inventory)
+        expert_tables.check(self.plan)
         self.threads = settings[THREADS] or physical_cores()
         self._settings = settings
         self.model = NativeModel.open(self.plan.desc())

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from ds4.core import bind, memory_plan
+from ds4.core import bind, expert_tables, memory_plan
 from ds4.core.chat import Dialect
 from ds4.core.dialects import dialect
 from ds4.core.engine import EngineThread
@@ -81,6 +81,7 @@ class Model:
         if drafting is not None:
             inventory = deepseek4.attach(inventory, load_inventory(Path(drafting)))
         plan = bind.plan(inventory)
+        expert_tables.check(plan)
         tokenizer = Tokenizer.from_metadata(inventory.metadata)
         chat = dialect(inventory.metadata, tokenizer)
         engine = EngineThread()

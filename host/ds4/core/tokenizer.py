@@ -346,6 +346,10 @@ def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
 def _build(ids: dict[str, int], merges: list[tuple[str, str]], **options: object) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer(models.BPE(vocab=ids, merges=merges, **options))
-    except Exception as error:  # a bare one is what `tokenizers` raises, e.g. for a merge of unknown tokens
-        message = f"the merges do not fit the vocabulary: {error}"
-        raise TokenizerError(message, subject="tokenizer.ggml.merges") from None
+    except Exception as error:  # a bare one is what `tokenizers` raises
+        raise TokenizerError(
+            "the merges do not fit the vocabulary",
+            subject="tokenizer.ggml.merges",
+            expected="pairs of tokens that join to a token",
+            found=str(error)[:200],
+        ) from None

@@ -93,14 +93,17 @@ class Vocabulary:
             raise TokenizerError("unknown vocabulary", subject=_K + "model", expected="gpt2 or llama", found=model)
         tokens = md.strings(_K + "tokens")
         if not tokens:
-            raise TokenizerError("no tokens", subject=_K + "tokens")
+            raise TokenizerError("no tokens", subject=_K + "tokens", expected="at least one", found="none")
         default: list[int] = [Kind.NORMAL] * len(tokens)
         kinds = _sized(md.ints(_K + "token_type", default), len(tokens), "token_type")
+        _check_kinds(kinds)
         spm = model == "llama"
         scores = _sized(md.floats(_K + "scores"), len(tokens), "scores") if spm else []
         merges = [] if spm else _merges(md.strings(_K + "merges"))
         if spm:
             _check_bytes(tokens, kinds)
+        else:
+            _check_merges(merges, frozenset(tokens))
         bos, eos, unk, pad = (
             _id(md, name, len(tokens))
             for name in ("bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id")
@@ -156,6 +159,13 @@ def _sized(values: list[T], count: int, name: str) -> list[T]:
     return values
 
 
+def _check_kinds(kinds: list[int]) -> None:
+    for index, kind in enumerate(kinds):
+        if not 0 <= kind <= Kind.BYTE:  # 0 is written for "undefined"
+            subject, expected = f"{_K}token_type[{index}]", f"0..{int(Kind.BYTE)}"
+            raise TokenizerError("no such kind of token", subject=subject, expected=expected, found=kind)
+
+
 def _check_bytes(tokens: list[str], kinds: list[int]) -> None:
     for index, kind in enumerate(kinds):
         if kind == Kind.BYTE and _BYTE.fullmatch(tokens[index]) is None:
@@ -172,6 +182,18 @@ def _merges(lines: list[str]) -> list[tuple[str, str]]:
             raise TokenizerError("not a merge", subject=f"{_K}merges[{index}]", expected="two tokens", found=repr(line))
         merges.append((line[:at], line[at + 1 :]))
     return merges
+
+
+def _check_merges(merges: list[tuple[str, str]], tokens: frozenset[str]) -> None:
+    """`tokenizers` panics over some that do not fit."""
+    for index, (left, right) in enumerate(merges):
+        if left not in tokens or right not in tokens or left + right not in tokens:
+            raise TokenizerError(
+                "the merges do not fit the vocabulary",
+                subject=f"{_K}merges[{index}]",
+                expected="two tokens that join to a third",
+                found=repr(f"{left} {right}")[:80],
+            )
 
 
 def _id(md: Metadata, name: str, count: int) -> int | None:

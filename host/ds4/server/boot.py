@@ -20,7 +20,7 @@ from types import FrameType
 
 import uvicorn
 
-from ds4.core import bind, components
+from ds4.core import bind, components, expert_tables
 from ds4.core.chat import Dialect
 from ds4.core.dialects import dialect
 from ds4.core.families import State, contract_of
@@ -112,6 +112,7 @@ class EngineThread(threading.Thread):
     def _serve(self) -> None:
         began = time.monotonic()
         plan = self._plan
+        expert_tables.check(plan.bind)
         model = NativeModel.open(plan.bind.desc())
         try:
             bind.match(plan.bind, model.slots())

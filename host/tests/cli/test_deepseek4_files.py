@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ds4.core.exits import EPILOG, Exit
 from support.commands import run
-from support.gguf_writer import I32, STRING, GgufWriter
+from support.gguf_writer import ARRAY, F32, I32, STRING, TYPE_I32, U32, GgufWriter, array, scalar, string
 from support.tiny_deepseek4 import ARCH, drafting_tensors, tiny_deepseek4
 
 CLI = "ds4.cli"
 
 
-@pytest.fixture(autouse=True)
-def files(tmp_path: Path) -> None:
+def whole() -> GgufWriter:
+    """The tiny model with a vocabulary."""
     writer = tiny_deepseek4()
     letters = [chr(ord("a") + index) for index in range(24)]
     writer.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "joyai-llm")
     writer.array("tokenizer.ggml.tokens", STRING, letters).array("tokenizer.ggml.token_type", I32, [1] * 24)
-    writer.array("tokenizer.ggml.merges", STRING, []).write(tmp_path / "x.gguf")
+    return writer.array("tokenizer.ggml.merges", STRING, [])
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    whole().write(tmp_path / "x.gguf")
     drafting = GgufWriter().string("general.architecture", ARCH)
     drafting.tensors += drafting_tensors()
     drafting.write(tmp_path / "x-mtp.gguf")
@@ -56,3 +63,77 @@ def test_a_file_without_one_is_refused_as_such(tmp_path: Path) -> None:
     done = run(CLI, "-m", "x.gguf", "--mtp", "x.gguf", "--bind-plan", home=tmp_path)
     assert done.returncode == 3
     assert "x.gguf: no drafting block in x.gguf (expected mtp.0.* or blk.L.nextn.*, found neither)" in done.stderr
+
+
+def _put(key: str, kind: int, payload: bytes) -> Callable[[GgufWriter], object]:
+    return lambda w: w.without(key).raw(key, kind, payload)
+
+
+TABLE = "blk.1.ffn_gate_tid2eid.weight"
+MALFORMED: dict[str, tuple[Callable[[GgufWriter], object], Exit, str]] = {
+    "a key is missing": (
+        lambda w: w.without(f"{ARCH}.expert_count"),
+        Exit.MODEL_FILE,
+        "deepseek4.expert_count: the key is missing, in x.gguf (expected u32, found nothing)",
+    ),
+    "a key is of another type": (
+        _put(f"{ARCH}.expert_count", F32, scalar(F32, 6.0)),
+        Exit.MODEL_FILE,
+        "deepseek4.expert_count: wrong type, in x.gguf (expected u32, found f32)",
+    ),
+    "a key is out of range": (
+        _put(f"{ARCH}.hyper_connection.count", U32, scalar(U32, 17)),
+        Exit.MODEL_FILE,
+        "deepseek4.hyper_connection.count: out of range (expected 1..16, found 17)",
+    ),
+    "a shape that is not served": (
+        _put(f"{ARCH}.attention.head_count_kv", U32, scalar(U32, 2)),
+        Exit.UNSUPPORTED,
+        "deepseek4.attention.head_count_kv: heads share one latent row (expected 1, found 2)",
+    ),
+    "a tensor is missing": (
+        lambda w: w.drop("output.weight"),
+        Exit.MODEL_FILE,
+        "output.weight: a required tensor is missing",
+    ),
+    "a tensor is of another type": (
+        lambda w: w.change("output_norm.weight", type=TYPE_I32),
+        Exit.UNSUPPORTED,
+        "output_norm.weight: a tensor type that this slot does not take (expected F32, found I32)",
+    ),
+    "a table routes to no expert": (
+        lambda w: w.change(TABLE, data=bytes(4 * 47) + b"\xff\xff\xff\xff"),
+        Exit.MODEL_FILE,
+        f"{TABLE}: token 23 is routed to no expert (expected 0..5, found -1)",
+    ),
+    "a merge joins to no token": (
+        _put("tokenizer.ggml.merges", ARRAY, array(STRING, ["a b"])),
+        Exit.MODEL_FILE,
+        "tokenizer.ggml.merges[0]: the merges do not fit the vocabulary",
+    ),
+    "a pre-tokenizer that is not known": (
+        _put("tokenizer.ggml.pre", STRING, string("none-such")),
+        Exit.MODEL_FILE,
+        "tokenizer.ggml.pre: unknown pre-tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_validate_says_what_is_wrong_in_one_line_and_ends_with_the_documented_code(name: str, tmp_path: Path) -> None:
+    change, code, line = MALFORMED[name]
+    writer = whole()
+    change(writer)
+    writer.write(tmp_path / "x.gguf")
+    done = run(CLI, "-m", "x.gguf", "--validate", home=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert line in done.stderr and done.stderr.count("\n") == 1
+    assert f"\n  {int(code)} " in EPILOG
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"\x89PNG\r\n\x1a\n" * 9, b"GGUF" + b"\xff" * 64])
+def test_a_drafting_file_that_is_none_is_refused_with_its_own_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x-mtp.gguf").write_bytes(content)
+    done = run(CLI, "-m", "x.gguf", "--mtp", "x-mtp.gguf", "--validate", home=tmp_path)
+    assert (done.returncode, done.stdout) == (Exit.MODEL_FILE, "")
+    assert "x-mtp.gguf" in done.stderr and done.stderr.count("\n") == 1

@@ -58,13 +58,14 @@ class Keys:
         return self.metadata.boolean(self._use(key))
 
     def layered(self, key: str, n_layer: int, low: float, high: float) -> tuple[float, ...]:
-        """Finite floats in low..high, one for each layer: an array of at least n_layer, or one number for all."""
+        """Finite floats in low..high, one for each layer: an array of n_layer, or with one more for the block after the
+        last; or one number for all."""
         name = self._use(key)
         if name in self.metadata and not self.metadata.type_of(name).startswith("array"):
             return (self.number(key, low, high),) * n_layer
         values = self.metadata.floats(name)
-        if len(values) < n_layer:
-            self.fail(key, "not one value for each layer", f"{n_layer} values", len(values))
+        if not n_layer <= len(values) <= n_layer + 1:
+            self.fail(key, "not one value for each layer", f"{n_layer}..{n_layer + 1} values", len(values))
         for index, value in enumerate(values):
             if not low <= value <= high:
                 self.fail(f"{key}[{index}]", "out of range", f"{low:g}..{high:g}", value)

@@ -34,6 +34,9 @@ MAX_WIDTH = 1 << 24
 MAX_EXPERTS = 1 << 15
 MAX_STREAMS = 16
 MAX_ITERATIONS = 1000
+MAX_WINDOW = 1 << 16
+MAX_TOP_K = 1 << 20
+HEAD_DIM_UNIT = 16
 
 _NEUTRAL: dict[str, Neutral] = {
     "attention.causal": (True,),
@@ -135,7 +138,7 @@ def validate(inventory: Inventory) -> Config:
             index_dim,
         )
     base = keys.number("rope.freq_base", 1.0, 1e12)
-    compress_base = keys.number("attention.compress_rope_freq_base", 1.0, 1e12)
+    compress_base = _single(keys.number("attention.compress_rope_freq_base", 1.0, 1e12))
     rope = _rope(keys)
     if rope.kind is RopeScaling.YARN and compress_base == 1.0:
         keys.fail("attention.compress_rope_freq_base", "YaRN divides by its logarithm", "more than 1", compress_base)
@@ -171,13 +174,13 @@ def validate(inventory: Inventory) -> Config:
             n_hash_layer=n_hash,
             index_heads=keys.integer("attention.indexer.head_count", 1, MAX_HEADS),
             index_dim=index_dim,
-            index_top_k=keys.integer("attention.indexer.top_k", 1),
+            index_top_k=keys.integer("attention.indexer.top_k", 1, MAX_TOP_K),
             hc_count=streams,
             hc_iterations=keys.integer("hyper_connection.sinkhorn_iterations", 1, MAX_ITERATIONS),
             n_mtp=int(mtp is not None),
             expert_scale=_single(experts.scale),
             hc_eps=_single(keys.number("hyper_connection.epsilon", 0.0, 1.0)),
-            compress_rope_base=_single(compress_base),
+            compress_rope_base=compress_base,
             ratios=ratios,
             clamp_experts=clamps,
             clamp_shared=shared_clamps,
@@ -200,6 +203,8 @@ def _attention(keys: Keys) -> _Attention:
     if n_head_kv != 1:
         raise _shape(keys, "attention.head_count_kv", "heads share one latent row", 1, n_head_kv)
     head_dim = keys.integer("attention.key_length", 1, MAX_HEAD_DIM)
+    if head_dim % HEAD_DIM_UNIT:
+        raise _shape(keys, "attention.key_length", "rows are read in units", f"a multiple of {HEAD_DIM_UNIT}", head_dim)
     value_length = keys.integer("attention.value_length", 1, MAX_HEAD_DIM, default=head_dim)
     if value_length != head_dim:
         raise _shape(keys, "attention.value_length", "keys and values are the same rows", head_dim, value_length)
@@ -219,7 +224,7 @@ def _attention(keys: Keys) -> _Attention:
         lora_q=keys.integer("attention.q_lora_rank", 1, MAX_WIDTH),
         lora_o=lora_o,
         groups_o=groups,
-        window=keys.integer("attention.sliding_window", 1),
+        window=keys.integer("attention.sliding_window", 1, MAX_WINDOW),
     )
 
 
@@ -235,9 +240,12 @@ def _experts(keys: Keys) -> _Experts:
     together = keys.integer("expert_shared_feed_forward_length", 1, MAX_WIDTH, default=width * shared)
     if together > MAX_WIDTH:
         keys.fail("expert_shared_count", "shared experts are too wide together", f"at most {MAX_WIDTH}", together)
+    used = keys.integer("expert_used_count", 1, count)
+    if used * width > MAX_WIDTH:
+        keys.fail("expert_used_count", "used experts are too wide together", f"at most {MAX_WIDTH}", used * width)
     return _Experts(
         count=count,
-        used=keys.integer("expert_used_count", 1, count),
+        used=used,
         width=width,
         shared=together,
         scale=keys.number("expert_weights_scale", 1e-6, 1e6),
