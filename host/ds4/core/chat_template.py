@@ -43,6 +43,8 @@ class TemplateChat:
             raise ChatError("this model does not think before it answers", subject=subject, code="chat_thinking")
         if request.response_format not in (None, {"type": "text"}):
             raise ChatError("this model's chats have free text only", subject="response_format", code="chat_format")
+        if request.messages and request.messages[-1].get("prefix"):
+            raise ChatError("this model's chats cannot go on with an answer", subject="messages", code="chat_prefix")
         for index, message in enumerate(request.messages):
             if message.get("tool_calls"):
                 subject = f"messages[{index}].tool_calls"
