@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ds4.core.json_text import dumps
@@ -51,6 +52,23 @@ def read_turns(body: Body) -> list[dict[str, Any]]:
     return turns.done()
 
 
+@dataclass(slots=True)
+class _Answer:
+    """The model's turn."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def message(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"role": "assistant", "content": "".join(self.texts)}
+        if thought := "".join(self.thoughts):
+            made["reasoning_content"] = thought
+        if self.calls:
+            made["tool_calls"] = self.calls
+        return made
+
+
 class _Turns:
     """Puts messages together: neighbours of one side are one turn, as the API has it."""
 
@@ -59,7 +77,7 @@ class _Turns:
         self._out: list[dict[str, Any]] = []
         self._results: list[dict[str, Any]] = []  # of the user's turn that is being read
         self._texts: list[str] | None = None
-        self._answer: dict[str, Any] | None = None
+        self._answer: _Answer | None = None
 
     def add(self, message: Body) -> None:
         role, content, path = message.text("role"), message.get("content"), message.param("content")
@@ -80,14 +98,16 @@ class _Turns:
                     self.system.append(said)
             case _:
                 shown = "missing" if role is None else repr(role[:40])
-                raise invalid(f"'{message.param('role')}' must be user, assistant or system, not {shown}.", path)
+                raise invalid(
+                    f"'{message.param('role')}' must be user, assistant or system, not {shown}.", message.param("role")
+                )
 
     def done(self) -> list[dict[str, Any]]:
         self._end_user()
         last = self._answer
         self._end_answer()
-        if last is not None and "tool_calls" not in last:
-            last["prefix"] = True
+        if last is not None and not last.calls:
+            self._out[-1]["prefix"] = True
         system = [{"role": "system", "content": "\n\n".join(self.system)}] if self.system else []
         return system + self._out
 
@@ -99,7 +119,7 @@ class _Turns:
 
     def _end_answer(self) -> None:
         if self._answer is not None:
-            self._out.append(self._answer)
+            self._out.append(self._answer.message())
             self._answer = None
 
     def _say(self, said: str) -> None:
@@ -121,23 +141,23 @@ class _Turns:
 
     def _assistant(self, content: object, path: str) -> None:
         if self._answer is None:
-            self._answer = {"role": "assistant", "content": ""}
+            self._answer = _Answer()
         answer = self._answer
         if content is None:
             return
         if isinstance(content, str):
-            answer["content"] += text(content, path)
+            answer.texts.append(text(content, path))
             return
         for block in _blocks(content, path):
             match block.get("type"):
                 case "text":
-                    answer["content"] += _text(block)
+                    answer.texts.append(_text(block))
                 case "thinking":
-                    answer["reasoning_content"] = answer.get("reasoning_content", "") + _thought(block)
+                    answer.thoughts.append(_thought(block))
                 case "redacted_thinking":
                     pass  # another model's, and closed to this one
                 case "tool_use":
-                    answer.setdefault("tool_calls", []).append(_call(block))
+                    answer.calls.append(_call(block))
                 case _:
                     raise _unknown(block)
 
@@ -155,9 +175,13 @@ def _system(content: object, path: str) -> str:
 
 def _without_attribution(said: str) -> str:
     """The text without the attribution lines that it begins with."""
-    while said.startswith(_ATTRIBUTION):
-        said = said.partition("\n")[2].lstrip("\n")
-    return said
+    at = 0
+    while said.startswith(_ATTRIBUTION, at):
+        if (at := said.find("\n", at)) < 0:
+            return ""
+        while said.startswith("\n", at):
+            at += 1
+    return said[at:]
 
 
 def _blocks(content: object, path: str) -> list[Body]:
