@@ -147,9 +147,10 @@ def test_attribution_that_changes_with_each_request_costs_nothing(client: anthro
 
 def test_tokens_are_counted_as_the_answer_counts_them(client: anthropic.Anthropic) -> None:
     body: dict[str, Any] = {"system": SYSTEM, "tools": TOOLS, "thinking": ADAPTIVE, "messages": [user("Hello!")]}
+    hello: Any = user("Hello!")
     counted = client.messages.count_tokens(model="ds4-mini", **body)
     assert counted.input_tokens == prompt_of(ask(client, **body))
-    assert client.messages.count_tokens(model="m", messages=[user("Hello!")]).input_tokens < counted.input_tokens
+    assert client.messages.count_tokens(model="m", messages=[hello]).input_tokens < counted.input_tokens
 
 
 def test_a_begun_answer_is_gone_on_with(client: anthropic.Anthropic) -> None:

@@ -262,7 +262,7 @@ def test_a_display_that_is_not_known_is_refused() -> None:
 
 
 def test_what_is_not_known_is_ignored() -> None:
-    more = {
+    more: dict[str, Any] = {
         "context_management": {"edits": []},
         "betas": ["x"],
         "service_tier": "auto",

@@ -322,6 +322,13 @@ def test_the_client_raises_its_own_error_for_one_within_a_stream() -> None:
         live.wait_for(lambda: live.idle)
 
 
+def test_the_client_finds_the_model(plain: LiveServer) -> None:
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plain.port}", api_key="k", max_retries=0) as client:
+        (listed,) = client.models.list()
+        assert (listed.id, listed.type, listed.display_name) == ("fake", "model", "fake")
+        assert type(listed).model_validate(listed.to_dict()).created_at == client.models.retrieve("fake").created_at
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_hang_up_frees_the_bank(stream: bool) -> None:
     with LiveServer() as live:
