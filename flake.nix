@@ -20,6 +20,7 @@
         default = pkgs.mkShell {
           packages = [
             (pkgs.python311.withPackages (ps: [
+              ps.anthropic
               ps.cffi
               ps.falcon
               ps.hypothesis

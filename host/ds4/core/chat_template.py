@@ -62,6 +62,8 @@ class TemplateChat:
         """ChatError for what this model's chats do not have."""
         if request.response_format not in (None, {"type": "text"}):
             raise ChatError("this model's chats have free text only", subject="response_format", code="chat_format")
+        if request.messages and request.messages[-1].get("prefix"):
+            raise ChatError("this model's chats cannot go on with an answer", subject="messages", code="chat_prefix")
         if self.calls_tools:
             return
         if request.tools:

@@ -61,11 +61,14 @@ class Reader:
     def push(self, text: str) -> list[Part]:
         return self._read(self._parser.push(text)) if text else []
 
-    def finish(self, reason: Literal["stop", "length"]) -> tuple[list[Part], Reason]:
+    def finish(self, reason: Literal["stop", "length"], *, cut: bool = False) -> tuple[list[Part], Reason]:
         """reason: why no token follows. A tool block that the model ended too early is completed where only its closing
-        tags are missing; else it is text. One that was cut off stays as it is."""
+        tags are missing; else it is text. One that was cut off, by length or (cut) by a stop string, stays as it is:
+        half a command must not become a call."""
         events, finish = self._parser.finish()
         parts = self._read(events)
+        if finish.kind == "unterminated" and cut:
+            return parts, reason
         if finish.kind == "unterminated" and reason == "stop":
             parts += self._repaired(finish) or self._void(finish.text)
         return parts, "tool_calls" if self._called and reason == "stop" else reason

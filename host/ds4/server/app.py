@@ -10,13 +10,15 @@ import falcon
 import falcon.asgi
 
 from ds4.errors import Ds4Error
+from ds4.server.disconnect import REQUEST_ID_KEY, Door
 from ds4.server.disconnect import App as ASGIApp
-from ds4.server.disconnect import Door
 from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.envelopes import error_body
 from ds4.server.errors import ApiError, ClientGone, from_error
 from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
+from ds4.server.surfaces.messages import CountTokens, Messages
 from ds4.server.surfaces.models import Model, Models
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
@@ -74,6 +76,8 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/models/{name:path}", Model(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))
+    app.add_route("/v1/messages", Messages(service))
+    app.add_route("/v1/messages/count_tokens", CountTokens(service))
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
     app.add_route("/apply-template", ApplyTemplate(service))
@@ -85,11 +89,11 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     return Door(cast(ASGIApp, app), service.limits, keeper, service.metrics)
 
 
-def _put(resp: Any, error: ApiError) -> None:
+def _put(req: Any, resp: Any, error: ApiError) -> None:
     resp.status = error.status
     resp.content_type = "application/json"
     resp.stream = None
-    resp.data = error.body()
+    resp.data = error_body(error, req.path, req.scope[REQUEST_ID_KEY])
     for name, value in error.headers:
         resp.set_header(name, value)
 
@@ -97,7 +101,7 @@ def _put(resp: Any, error: ApiError) -> None:
 async def _known(req: Any, resp: Any, error: Exception, params: Any) -> None:
     if isinstance(error, Ds4Error) and from_error(error).status >= 500:
         log.error("%s: %s", req.path, error)
-    _put(resp, from_error(error))
+    _put(req, resp, from_error(error))
 
 
 async def _unexpected(req: Any, resp: Any, error: Exception, params: Any) -> None:
@@ -108,7 +112,7 @@ async def _unexpected(req: Any, resp: Any, error: Exception, params: Any) -> Non
         _serialize(req, resp, error)
         return
     log.error("%s %s failed", req.method, req.path, exc_info=error)
-    _put(resp, from_error(error))
+    _put(req, resp, from_error(error))
 
 
 async def _gone(req: Any, resp: Any, error: Exception, params: Any) -> None:
@@ -117,7 +121,7 @@ async def _gone(req: Any, resp: Any, error: Exception, params: Any) -> None:
 
 
 def _serialize(req: Any, resp: Any, error: falcon.HTTPError) -> None:
-    """The framework's own refusals (404, 405, …) in OpenAI's shape."""
+    """The framework's own refusals (404, 405, …) in the surface's shape."""
     status = error.status_code
     message = {
         404: f"There is no {req.path} here.",
@@ -125,4 +129,4 @@ def _serialize(req: Any, resp: Any, error: falcon.HTTPError) -> None:
     }.get(status, error.description or error.title or "The request was refused.")
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "invalid_request")
     resp.content_type = "application/json"
-    resp.data = ApiError(status, message, code=code).body()
+    resp.data = error_body(ApiError(status, message, code=code), req.path, req.scope[REQUEST_ID_KEY])

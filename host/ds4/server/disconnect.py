@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.envelopes import error_body, names_requests
 from ds4.server.errors import ApiError, ClientGone, shed
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
+from ds4.server.request import new_id
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -26,6 +28,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 SCOPE_KEY = "ds4.connection"
 TRANSPORT_KEY = "ds4.transport"
 PUSH_KEY = "ds4.push"
+REQUEST_ID_KEY = "ds4.request_id"
 _LINGER_SECONDS = 2.0
 
 
@@ -33,11 +36,16 @@ class Connection:
     """One request's client, as handlers see it: its body, and whether it is still there."""
 
     def __init__(
-        self, body: bytes, transport: asyncio.Transport | None = None, push: Callable[[bytes], bool] | None = None
+        self,
+        body: bytes,
+        transport: asyncio.Transport | None = None,
+        push: Callable[[bytes], bool] | None = None,
+        request_id: str = "",
     ) -> None:
         self.body = body
         self.push = push  # writes to a streamed answer at once if it can; see ds4.server.protocol
         self.gone = False
+        self.request_id = request_id  # as the answer's head has it
         self._transport = transport
         self._callbacks: list[Callable[[], None]] = []
 
@@ -70,7 +78,7 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        send = self.keeper.with_cors(scope, self._counting(scope, send))
+        send = self.keeper.with_cors(scope, self._counting(scope, _named(scope, send)))
         self.metrics.clients += 1
         try:
             self.keeper.check(scope)
@@ -81,7 +89,7 @@ class Door:
                 raise shed("clients")
             body = await self._read(scope, receive)
         except ApiError as error:
-            await _refuse(send, receive, error)
+            await _refuse(send, receive, error_body(error, scope["path"], scope[REQUEST_ID_KEY]), error)
         except ClientGone:
             pass
         else:
@@ -114,7 +122,7 @@ class Door:
                 return b"".join(pieces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        connection = Connection(body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY))
+        connection = Connection(body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY), scope[REQUEST_ID_KEY])
         scope[SCOPE_KEY] = connection
         delivered = False
         over = asyncio.Event()
@@ -148,6 +156,20 @@ class Door:
         return counted
 
 
+def _named(scope: Scope, send: Send) -> Send:
+    """Gives the request an id, and the answer a header with it where clients of the surface read one."""
+    scope[REQUEST_ID_KEY] = name = new_id("req", "_")
+    if not names_requests(scope["path"]):
+        return send
+
+    async def with_name(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"request-id", name.encode())]}
+        await send(message)
+
+    return with_name
+
+
 def _too_large(limit: int) -> ApiError:
     return ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
 
@@ -157,10 +179,9 @@ async def _answer(send: Send, status: int, body: bytes, headers: tuple[tuple[byt
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(send: Send, receive: Receive, error: ApiError) -> None:
+async def _refuse(send: Send, receive: Receive, body: bytes, error: ApiError) -> None:
     """Answers before the body was read. What the client still sends is swallowed for a while: closing at once would
     reset the connection and it might never see the answer."""
-    body = error.body()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(b"connection", b"close")]
     headers += [(name.encode(), value.encode()) for name, value in error.headers]

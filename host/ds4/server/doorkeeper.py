@@ -18,7 +18,11 @@ Send = Callable[[Message], Awaitable[None]]
 
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
-    (b"access-control-allow-headers", b"authorization, content-type, x-api-key, openai-organization, openai-project"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, x-api-key, openai-organization, openai-project, anthropic-version, "
+        b"anthropic-beta, anthropic-dangerous-direct-browser-access",
+    ),
     (b"access-control-max-age", b"600"),
 ]
 

@@ -53,7 +53,8 @@ class CallsVoid:
 
 @dataclass(slots=True)
 class Finished:
-    """A choice is complete. cached: prompt tokens that were not computed; times in seconds on the engine's clock."""
+    """A choice is complete. cached: prompt tokens that were not computed; times in seconds on the engine's clock;
+    stop: the stop string that ended it, if one did."""
 
     choice: int
     reason: Literal["stop", "length", "tool_calls"]
@@ -64,6 +65,7 @@ class Finished:
     first_token: float
     last_token: float
     reasoning_tokens: int = 0
+    stop: str | None = None
 
 
 @dataclass(slots=True)

@@ -88,7 +88,7 @@ class Choice:
         if reader.complete:
             text.stopped = True
         if timeline.finish is not None or text.stopped:
-            more, reason = reader.finish(self._reason())
+            more, reason = reader.finish(self._reason(), cut=text.stop is not None)
             parts += more
         first = next((part for part in parts if not isinstance(part, CallsVoid)), None)
         if first is not None:
@@ -113,4 +113,5 @@ class Choice:
             self.first_token,
             self.last_token,
             self.reasoning_tokens,
+            self.text.stop,
         )

@@ -69,9 +69,9 @@ class Options:
     include_usage: bool
 
 
-def new_id(prefix: str) -> str:
+def new_id(prefix: str, joint: str = "-") -> str:
     """An id that cannot be guessed."""
-    return f"{prefix}-{secrets.token_hex(16)}"
+    return f"{prefix}{joint}{secrets.token_hex(16)}"
 
 
 def parse_json(raw: bytes) -> Body:
@@ -232,10 +232,10 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
         max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
     usage = body.nested("stream_options").boolean("include_usage")
     return Options(
-        sampling=_sampling(body, defaults, n_vocab),
+        sampling=read_sampling(body, defaults, n_vocab),
         n=body.integer("n", 1, limits.MAX_CHOICES) or 1,
         max_tokens=max_tokens,
-        stop=_stops(body),
+        stop=read_stops(body),
         ignore_eos=body.boolean("ignore_eos"),
         cache_prompt=body.boolean("cache_prompt", True),
         stream=body.boolean("stream"),
@@ -243,7 +243,9 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     )
 
 
-def _sampling(body: Body, defaults: Sampling, n_vocab: int) -> Sampling:
+def read_sampling(body: Body, defaults: Sampling, n_vocab: int) -> Sampling:
+    """How tokens are drawn. defaults: where the client says nothing."""
+
     def pick(name: str, default: float) -> float:
         value = body.number(name)
         return default if value is None else value
@@ -279,20 +281,21 @@ def _biases(body: Body, n_vocab: int) -> dict[int, float]:
     return read
 
 
-def _stops(body: Body) -> tuple[str, ...]:
-    value = body.get("stop")
+def read_stops(body: Body, name: str = "stop") -> tuple[str, ...]:
+    """Stop strings, each once."""
+    value = body.get(name)
     if value is None:
         return ()
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
-        raise wrong_type("stop", "a string or an array of strings", value)
+        raise wrong_type(name, "a string or an array of strings", value)
     if len(value) > limits.MAX_STOPS:
-        raise invalid(f"'stop' may hold at most {limits.MAX_STOPS} strings.", "stop")
-    stops = [text(item, f"stop[{i}]") for i, item in enumerate(value)]
+        raise invalid(f"'{name}' may hold at most {limits.MAX_STOPS} strings.", name)
+    stops = [text(item, f"{name}[{i}]") for i, item in enumerate(value)]
     for i, stop in enumerate(stops):
         if not 1 <= len(stop) <= limits.MAX_STOP_CHARS:
-            raise invalid(f"'stop[{i}]' must have 1 to {limits.MAX_STOP_CHARS} characters.", f"stop[{i}]")
+            raise invalid(f"'{name}[{i}]' must have 1 to {limits.MAX_STOP_CHARS} characters.", f"{name}[{i}]")
     return tuple(dict.fromkeys(stops))
 
 

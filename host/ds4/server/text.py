@@ -46,6 +46,11 @@ class ChoiceText:
         shown, self.stopped = self._matcher.push(text) if text else ("", False)
         return shown if self.stopped else shown + self._matcher.flush()
 
+    @property
+    def stop(self) -> str | None:
+        """The stop string that was met."""
+        return None if self._matcher is None else self._matcher.matched
+
     def take_logprobs(self) -> list[TokenLogprob] | None:
         """Log-probabilities to go with the text that is shown now."""
         if self.logprobs is None:

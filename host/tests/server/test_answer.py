@@ -116,6 +116,13 @@ def test_a_block_that_was_cut_off_stays_as_it_is() -> None:
     assert shown(parts)[1:] == ("", [("f", '{"a": "x')]) and reason == "length"
 
 
+def test_a_block_that_a_stop_string_cut_off_is_no_call_though_it_could_be_completed() -> None:
+    made = reader()
+    parts = [part for character in WHOLE[: WHOLE.index(" y")] for part in made.push(character)]
+    more, reason = made.finish("stop", cut=True)
+    assert shown([*parts, *more])[1:] == ("", [("f", '{"a": "x')]) and reason == "stop"
+
+
 def test_thinking_that_does_not_end_is_no_answer() -> None:
     parts, reason = read(reader(thinking=True), "hm and hm")
     assert shown(parts) == ("hm and hm", "", []) and reason == "stop"

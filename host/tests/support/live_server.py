@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import uvicorn
+from ds4.core.chat import Dialect
 from ds4.core.chat_template import TemplateChat
 from ds4.core.sampling import Sampling
 from ds4.server.app import create_app
@@ -139,6 +140,7 @@ class LiveServer:
     origins: tuple[str, ...] = ()
     load: bool = True
     keeps: int | None = None  # how far banks can go back; None: anywhere
+    dialect: Dialect | None = None  # of chats; None: roles and contents as they are
 
     def __enter__(self) -> LiveServer:
         self.service = Service(self.limits)
@@ -186,7 +188,9 @@ class LiveServer:
         served = Served(
             model_id="fake",
             tokenizer=cast(Any, tokenizer),
-            prompts=Prompts(cast(Any, tokenizer), TemplateChat(cast(Any, RoleTemplate())), self.context),
+            prompts=Prompts(
+                cast(Any, tokenizer), self.dialect or TemplateChat(cast(Any, RoleTemplate())), self.context
+            ),
             engine=self.engine,
             context=self.context,
             fingerprint="ds4-test",

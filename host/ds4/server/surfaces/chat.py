@@ -12,7 +12,17 @@ from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options
 from ds4.server.service import Served
 from ds4.server.surfaces.chat_request import read_chat
-from ds4.server.surfaces.generation import DONE, Answer, Generating, check_context, dump, sse, timings, usage
+from ds4.server.surfaces.generation import (
+    DONE,
+    Answer,
+    Generating,
+    Renderer,
+    check_context,
+    dump,
+    sse,
+    timings,
+    usage,
+)
 
 _quote = json.encoder.encode_basestring
 
@@ -47,7 +57,7 @@ class ChatCompletions(Generating):
         return ChatRenderer(request, served)
 
 
-class ChatRenderer:
+class ChatRenderer(Renderer):
     """Chunks are made of prepared bytes; a delta without log-probabilities costs one JSON string."""
 
     def __init__(self, request: GenerationRequest, served: Served) -> None:

@@ -10,7 +10,17 @@ from ds4.server.errors import invalid
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
 from ds4.server.service import Served
-from ds4.server.surfaces.generation import DONE, Answer, Generating, check_context, dump, sse, timings, usage
+from ds4.server.surfaces.generation import (
+    DONE,
+    Answer,
+    Generating,
+    Renderer,
+    check_context,
+    dump,
+    sse,
+    timings,
+    usage,
+)
 
 _quote = json.encoder.encode_basestring
 
@@ -66,7 +76,7 @@ class Completions(Generating):
         return CompletionRenderer(request, served)
 
 
-class CompletionRenderer:
+class CompletionRenderer(Renderer):
     """Chunks are made of prepared bytes; a delta without log-probabilities costs one JSON string."""
 
     def __init__(self, request: GenerationRequest, served: Served) -> None:

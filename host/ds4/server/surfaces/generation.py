@@ -45,8 +45,10 @@ class Answer:
     calls: dict[int, Call] = field(default_factory=dict)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     finished: Finished | None = None
+    parts: list[Delta | CallDelta | CallsVoid] = field(default_factory=list)  # all of it, in order
 
     def add(self, event: Delta | CallDelta | CallsVoid) -> None:
+        self.parts.append(event)
         match event:
             case Delta():
                 (self.reasoning if event.reasoning else self.text).append(event.text)
@@ -60,7 +62,8 @@ class Answer:
 
 
 class Renderer(Protocol):
-    """Writes one request's answer in a protocol. The stream methods return whole SSE messages."""
+    """Writes one request's answer in a protocol. The stream methods return whole SSE messages, or b"" for nothing.
+    What has a body here is OpenAI's way."""
 
     def opening(self) -> bytes: ...
     def delta(self, event: Delta) -> bytes: ...
@@ -68,6 +71,18 @@ class Renderer(Protocol):
     def finished(self, event: Finished) -> bytes: ...
     def closing(self, ends: list[Finished]) -> bytes: ...
     def buffered(self, answers: list[Answer]) -> bytes: ...
+
+    def at_once(self, event: Delta) -> bytes | None:
+        """What `delta` gives; None where that would move the renderer on, for it may be made in vain."""
+        return None if event.logprobs is not None else self.delta(event)
+
+    def heartbeat(self) -> bytes:
+        """Said after a while of silence: what the clients of this protocol count as life."""
+        return KEEP_ALIVE
+
+    def failed(self, error: ApiError, request_id: str) -> bytes:
+        """An error after the stream's beginning; nothing follows."""
+        return b"data: " + error.body() + b"\n\n"
 
 
 def connection_of(req: falcon.asgi.Request) -> Connection:
@@ -129,8 +144,7 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
     ends: list[Finished] = []
 
     def shortcut(event: Delta) -> bool:
-        # Rendering log-probabilities moves a renderer on, so it must not be tried in vain.
-        if push is None or event.logprobs is not None or not push(renderer.delta(event)):
+        if push is None or not (data := renderer.at_once(event)) or not push(data):
             return False
         channel.quiet_since = clock()
         return True
@@ -150,9 +164,9 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
                     parts.append(renderer.finished(event))
                     ends.append(event)
                 elif type(event) is KeepAlive:
-                    parts.append(KEEP_ALIVE)
+                    parts.append(renderer.heartbeat())
                 elif type(event) is Failed:
-                    parts.append(b"data: " + event.error.body() + b"\n\n")
+                    parts.append(renderer.failed(event.error, connection.request_id))
                     yield b"".join(parts)
                     return
                 elif type(event) is HungUp:
@@ -162,8 +176,9 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
                 engine.done(job)
                 yield b"".join(parts)
                 return
-            channel.quiet_since = clock()
-            yield b"".join(parts)
+            if data := b"".join(parts):
+                channel.quiet_since = clock()
+                yield data
     finally:
         channel.shortcut = None
         engine.done(job)

@@ -1,7 +1,8 @@
-"""GET /v1/models and /v1/models/{id}."""
+"""GET /v1/models and /v1/models/{id}: what OpenAI's clients read and what Anthropic's do, in one object."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import falcon.asgi
@@ -17,6 +18,10 @@ def describe(served: Served) -> dict[str, Any]:
         "object": "model",
         "created": served.created,
         "owned_by": "ds4",
+        "type": "model",
+        "display_name": served.model_id,
+        "created_at": datetime.fromtimestamp(served.created, UTC).isoformat(),
+        "lifecycle": "active",
         "context_length": served.context,
         "max_model_len": served.context,
         **served.facts,
@@ -29,7 +34,9 @@ class Models:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.service.ready()
-        resp.data = dump({"object": "list", "data": [describe(served)]})
+        name = served.model_id
+        whole = {"has_more": False, "first_id": name, "last_id": name}
+        resp.data = dump({"object": "list", "data": [describe(served)], **whole})
 
     async def on_head(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         await self.on_get(req, resp)

@@ -1,0 +1,148 @@
+"""Reading a Messages body: what it asks of the model, and how the answer is to be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ds4.core.chat import EFFORTS, ChatRequest, Dialect
+from ds4.server.errors import invalid
+from ds4.server.request import Body, GenerationRequest, wrong_type
+from ds4.server.surfaces.chat_request import ALIASES
+from ds4.server.surfaces.messages_turns import read_turns
+
+_THINKING = ("enabled", "disabled", "adaptive", "between_tools")
+
+
+@dataclass(slots=True)
+class MessagesRequest(GenerationRequest):
+    """caches: the client marks what it wants cached, so usage tells what was written. hides: thinking is not shown.
+    warms: the prompt is computed and kept, and there is no answer (max_tokens 0)."""
+
+    caches: bool = False
+    hides: bool = False
+    warms: bool = False
+
+
+def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
+    """What the body asks of the model's dialect; the same for an answer and for counting."""
+    model = body.text("model")
+    tools = _tools(body)
+    config = body.nested("output_config")
+    for holder, name in ((config, "format"), (body, "output_format")):
+        if holder.nested(name).data:
+            raise invalid(
+                "Answers cannot be held to a schema yet: leave it out.", holder.param(name), "unsupported_parameter"
+            )
+    body.refuse("mcp_servers", ([],), "This server does not call MCP servers; the client has to.")
+    effort = _effort(config, "effort") or _effort(body, "reasoning_effort")
+    thinking = _thinking(body, effort, ALIASES.get(model or ""), dialect.thinks)
+    # Effort is about the whole answer, so a model that does not think is not asked in vain.
+    return ChatRequest(read_turns(body), tools, thinking=thinking, effort=effort if dialect.thinks else None)
+
+
+def hides_thinking(body: Body) -> bool:
+    display = body.nested("thinking").text("display")
+    if display not in (None, "summarized", "omitted"):
+        raise invalid(
+            f"'thinking.display' must be 'summarized' or 'omitted', not {display[:40]!r}.", "thinking.display"
+        )
+    return display == "omitted"
+
+
+def marks_cache(body: Body) -> bool:
+    """Whether anything is marked with cache_control: the request, a tool, or a block of text or of a message."""
+    if body.get("cache_control") is not None:
+        return True
+    places: list[Any] = [body.get("tools"), body.get("system")]
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        places.append(message.get("content") if isinstance(message, dict) else None)
+    return any(
+        isinstance(item, dict) and item.get("cache_control") is not None
+        for place in places
+        if isinstance(place, list)
+        for item in place
+    )
+
+
+def _effort(holder: Body, name: str) -> str | None:
+    effort = holder.text(name)
+    if effort is not None and effort not in EFFORTS:
+        param = holder.param(name)
+        raise invalid(f"'{param}' must be one of {', '.join(EFFORTS)}, not {effort[:40]!r}.", param)
+    return effort
+
+
+def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) -> bool | None:
+    """None: as the model does by itself. Where nothing asks for thinking there is none: clients that do not know of it
+    expect the answer in the first block."""
+    asked = body.nested("thinking")
+    chosen = asked.text("type")
+    if asked.data and chosen not in _THINKING:
+        raise invalid(f"'thinking.type' must be one of {', '.join(_THINKING)}.", "thinking.type")
+    asked.integer("budget_tokens", 0, 1 << 31, clamp=True)
+    if chosen == "enabled":
+        return True
+    if chosen == "disabled" or not thinks:
+        return False if chosen == "disabled" else None
+    if chosen is None and effort is None:
+        return bool(alias)
+    return None
+
+
+def _tools(body: Body) -> list[dict[str, Any]]:
+    """The tools that the model may call, without what is not about the model; none where tool_choice says so."""
+    value = body.get("tools")
+    if value is not None and not isinstance(value, list):
+        raise wrong_type("tools", "an array", value)
+    tools = []
+    for index, item in enumerate(value or ()):
+        if not isinstance(item, dict):
+            raise wrong_type(f"tools[{index}]", "an object", item)
+        read = _tool(Body(item, f"tools[{index}]"))
+        if read is not None:
+            tools.append({"type": "function", "function": read})
+    return tools if _may_call(body, bool(tools)) else []
+
+
+def _tool(tool: Body) -> dict[str, Any] | None:
+    """None: one that only finds tools, which are all told of anyway."""
+    made_for = tool.text("type")
+    schema = tool.nested("input_schema")
+    name = tool.text("name")
+    if tool.get("input_schema") is None:
+        if made_for is not None and made_for.startswith("tool_search_"):
+            return None
+        if made_for not in (None, "custom"):
+            raise invalid(
+                f"This server runs no tools, and knows none of type {made_for[:40]!r}; give it an 'input_schema'.",
+                tool.param("type"),
+                "unsupported_parameter",
+            )
+        raise invalid(f"'{tool.param('input_schema')}' is required.", tool.param("input_schema"), "missing_field")
+    if not name:
+        raise invalid(f"'{tool.param('name')}' is required.", tool.param("name"), "missing_field")
+    description = tool.text("description")
+    described = {} if description is None else {"description": description}
+    return {"name": name, **described, "parameters": dict(schema.data)}
+
+
+def _may_call(body: Body, tools: bool) -> bool:
+    choice = body.nested("tool_choice")
+    chosen = choice.text("type")
+    if choice.data and chosen not in ("auto", "none", "any", "tool"):
+        raise invalid("'tool_choice.type' must be 'auto', 'any', 'tool' or 'none'.", "tool_choice.type")
+    if chosen in ("any", "tool"):
+        raise invalid(
+            "A tool call cannot be forced yet: 'tool_choice.type' may be 'auto' or 'none'.",
+            "tool_choice.type",
+            "unsupported_parameter",
+        )
+    if tools and chosen != "none" and choice.boolean("disable_parallel_tool_use"):
+        raise invalid(
+            "Answers cannot be held to a single tool call yet.",
+            "tool_choice.disable_parallel_tool_use",
+            "unsupported_parameter",
+        )
+    return chosen != "none"
