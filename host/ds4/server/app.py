@@ -18,6 +18,7 @@ from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
 from ds4.server.surfaces.models import Model, Models
+from ds4.server.surfaces.responses import add_routes as add_responses
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
 log = logging.getLogger("ds4.server")
@@ -74,6 +75,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/models/{name:path}", Model(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))
+    add_responses(app, service)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
     app.add_route("/apply-template", ApplyTemplate(service))
