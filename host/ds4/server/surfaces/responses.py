@@ -14,7 +14,7 @@ import falcon.asgi
 from ds4.server.disconnect import Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, invalid
-from ds4.server.events import Delta, HungUp
+from ds4.server.events import Delta, Failed, HungUp
 from ds4.server.job import Job
 from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
@@ -31,6 +31,7 @@ class Run:
 
     def __init__(self, asked: ResponsesRequest, answer: ResponseAnswer, job: Job, engine: EngineLoop) -> None:
         self.asked, self.answer, self.job, self._engine = asked, answer, job, engine
+        self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
     def stored(self) -> Stored:
@@ -91,6 +92,8 @@ class Desk:
                     run.abandon()
                 else:
                     run.answer.take(event)
+                if isinstance(event, Failed):
+                    run.error = event.error
         await run.settle(self)
 
     async def stream(self, run: Run, connection: Connection) -> AsyncIterator[bytes]:
@@ -191,6 +194,8 @@ class Responses:
             await desk.drain(run)
             if connection.gone:
                 raise ClientGone
+            if run.error is not None:
+                raise run.error
             stored = run.stored()
         resp.content_type = "application/json"
         resp.data = dump(stored.response)

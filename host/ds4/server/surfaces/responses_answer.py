@@ -30,6 +30,7 @@ class ResponseAnswer:
         self._asked, self._token_bytes = asked, token_bytes
         self._streamed = asked.generation.stream
         self._sequence = 0
+        self._unsent = b""
         self._items: list[_Open] = []
         self._open: _Open | None = None
         self._calls: dict[int, _Call | None] = {}  # by the engine's number; None: more than the client takes
@@ -56,10 +57,12 @@ class ResponseAnswer:
 
     def closing(self) -> bytes:
         """The last event. A response that was cancelled has none of its own: it is incomplete."""
-        return self._lifecycle(_ENDS.get(self._state["status"], "response.incomplete"))
+        return self._unsent + self._lifecycle(_ENDS.get(self._state["status"], "response.incomplete"))
 
     def take(self, event: Event) -> bytes:
         """What a stream says of an event; the last one is left to `closing`."""
+        if self.ended:
+            return b""  # it was cancelled while this was under way
         if self._state["status"] == "queued":
             self._state["status"] = "in_progress"
         match event:
@@ -79,7 +82,7 @@ class ResponseAnswer:
 
     def cancel(self) -> None:
         """Nobody waits for the rest."""
-        self._close("incomplete")
+        self._unsent = self._close("incomplete")
         self._state = {"status": "cancelled"}
 
     def not_stored(self) -> None:
