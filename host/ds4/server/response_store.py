@@ -36,6 +36,7 @@ CREATE TABLE responses (
     previous TEXT,
     running INTEGER NOT NULL,
     touched REAL NOT NULL,
+    taken INTEGER NOT NULL,
     size INTEGER NOT NULL,
     body TEXT NOT NULL
 );
@@ -106,7 +107,8 @@ class ResponseStore:
     # ---- what the surface does -------------------------------------------------------------------------------------
 
     async def put(self, stored: Stored) -> bool:
-        """Keeps a response in its present state, in place of an earlier one. False: it is larger than all bounds."""
+        """Keeps a response in its present state, in place of an earlier one; its input stays what it was first. False:
+        it is larger than all bounds."""
         return await self._run(lambda: self._put(stored))
 
     async def get(self, id: str) -> Stored:
@@ -196,21 +198,37 @@ class ResponseStore:
             self._db.execute("UPDATE responses SET running = 0, body = ? WHERE number = ?", (_dump(ended), number))
 
     def _put(self, stored: Stored) -> bool:
-        body = _dump(stored.body)
-        items = [(0, item.get("id"), _dump(item)) for item in stored.input]
-        items += [(1, item.get("id"), _dump(item)) for item in stored.output]
-        size = len(body) + sum(len(text) for _, _, text in items)
+        body, made = _dump(stored.body), list(map(_dump, stored.output))
         with self._change():
-            self._db.execute("DELETE FROM responses WHERE id = ?", (stored.id,))
-            number = self._db.execute(
-                "INSERT INTO responses (id, previous, running, touched, size, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (stored.id, stored.previous, stored.running, self._clock(), size, body),
-            ).lastrowid
-            self._db.executemany(
-                "INSERT INTO items VALUES (?, ?, ?, ?, ?)", [(number, at, *item) for at, item in enumerate(items)]
+            known = self._db.execute("SELECT number, taken FROM responses WHERE id = ?", (stored.id,)).fetchone()
+            number, taken = known or self._insert(stored)
+            self._db.execute(
+                "UPDATE responses SET running = ?, touched = ?, size = ?, body = ? WHERE number = ?",
+                (stored.running, self._clock(), taken + sum(map(_size, [body, *made])), body, number),
             )
+            self._db.execute("DELETE FROM items WHERE response = ? AND produced", (number,))
+            self._add(number, 1, len(stored.input), stored.output, made)
             self._prune()
             return self._number(stored.id) is not None
+
+    def _insert(self, stored: Stored) -> tuple[int, int]:
+        """A new row, and what never changes of it: the input, which may be large. Its number, and the input's bytes."""
+        texts = list(map(_dump, stored.input))
+        taken = sum(map(_size, texts))
+        number = self._db.execute(
+            "INSERT INTO responses (id, previous, running, touched, taken, size, body) VALUES (?, ?, 0, 0, ?, 0, '')",
+            (stored.id, stored.previous, taken),
+        ).lastrowid
+        assert number is not None
+        self._add(number, 0, 0, stored.input, texts)
+        return number, taken
+
+    def _add(self, number: int, produced: int, first: int, items: list[Item], texts: list[str]) -> None:
+        rows = [
+            (number, first + at, produced, item.get("id"), text)
+            for at, (item, text) in enumerate(zip(items, texts, strict=True))
+        ]
+        self._db.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
 
     def _prune(self) -> None:
         self._db.execute("DELETE FROM responses WHERE touched < ?", (self._clock() - self._limits.ttl,))
@@ -291,3 +309,7 @@ class _Transaction(AbstractContextManager[None]):
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

@@ -64,8 +64,10 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_a_response_comes_back_as_it_was_put_and_last_put(opened: Any) -> None:
     store = opened()
-    run(store.put(stored("a", status="in_progress")))
-    assert run(store.get("a")).running
+    begun = stored("a", status="in_progress", text="é😀")
+    begun.output.clear()
+    run(store.put(begun))
+    assert run(store.get("a")) == begun and begun.running
     run(store.put(stored("a", text="é😀")))
     back = run(store.get("a"))
     assert back == stored("a", text="é😀") and not back.running

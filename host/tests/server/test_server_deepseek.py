@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
-from ds4.core import catalog
-from ds4.errors import SettingsError
+from support.mini_server import serve
 
 pytestmark = pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
 
-HOST = Path(__file__).parents[2]
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 WEATHER: Any = {
     "type": "function",
@@ -42,35 +37,6 @@ CALCULATOR: Any = {
     },
 }
 TOOLS = [WEATHER, CALCULATOR]
-
-
-def serve(numeric: str) -> Iterator[str]:
-    """A server process; its URL."""
-    try:
-        catalog.embedded_path("ds4-mini")
-    except SettingsError as error:
-        pytest.skip(str(error))
-    command = [
-        *(sys.executable, "-m", "ds4.server", "-m", "ds4-mini", "--port", "0", "--numeric", numeric),
-        *("-c", "2048", "--max-seqs", "3", "-t", "2", "-b", "256"),
-    ]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HOST), *sys.path])}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
-        assert process.stderr is not None
-        url = ""
-        for line in process.stderr:
-            if line.startswith("ready in"):
-                url = line.split(": ", 1)[1].split()[0]
-                break
-        assert url, "the server did not start"
-        drain = threading.Thread(target=process.stderr.read, daemon=True)
-        drain.start()
-        try:
-            yield url
-        finally:
-            process.terminate()
-            process.wait(20)
-            drain.join(5)
 
 
 @pytest.fixture(scope="module", params=["float", "ship"])
