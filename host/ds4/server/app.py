@@ -20,6 +20,7 @@ from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
 from ds4.server.surfaces.messages import CountTokens, Messages
 from ds4.server.surfaces.models import Model, Models
+from ds4.server.surfaces.responses import add_routes as add_responses
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
 log = logging.getLogger("ds4.server")
@@ -78,6 +79,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/completions", Completions(service))
     app.add_route("/v1/messages", Messages(service))
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
+    add_responses(app, service)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
     app.add_route("/apply-template", ApplyTemplate(service))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ds4.core.exits import EPILOG
 from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
-from ds4.core.settings import Option, Program, boolean, integer, number, size, text, texts
+from ds4.core.settings import Option, Program, boolean, integer, number, path, size, text, texts
 from ds4.server.limits import Limits
+from ds4.server.response_store import StoreLimits
 
 _HTTP = "HTTP"
 _SERVING = "Serving"
 _LIMITS = "Limits"
+_STORE = "Kept responses"
 _PLAN = "Plan"
 _DEFAULTS = Limits()
+_STORED = StoreLimits()
 
 HOST: Option[str] = Option("host", text("ADDRESS"), "127.0.0.1", "Address to listen on.", _HTTP)
 PORT: Option[int] = Option("port", integer(0, 65535), 8000, "Port to listen on; 0 takes a free one.", _HTTP)
@@ -78,6 +83,29 @@ MAX_BACKLOG: Option[int] = Option(
     shows="1M",
 )
 
+STATE_DIR: Option[Path | None] = Option(
+    "state-dir",
+    path("directory"),
+    None,
+    "Where responses that are to be kept (`store`) outlive the server.",
+    _STORE,
+    shows="none: they end with it",
+)
+MAX_RESPONSES: Option[int] = Option(
+    "max-responses", integer(1, 1 << 31), _STORED.count, "Responses that are kept; the least used go first.", _STORE
+)
+MAX_RESPONSE_BYTES: Option[int] = Option(
+    "max-response-bytes", size(), _STORED.size, "Bytes of responses that are kept.", _STORE, shows="256M"
+)
+RESPONSE_TTL: Option[float] = Option(
+    "response-ttl",
+    number(1, 1e9, "SECONDS"),
+    _STORED.ttl,
+    "How long a response is kept after it was made or built upon.",
+    _STORE,
+    shows="30 days",
+)
+
 PRINT_PLAN: Option[bool] = Option(
     "print-plan",
     boolean(),
@@ -93,7 +121,7 @@ CHECK_CONFIG: Option[bool] = Option(
 PROGRAM = Program(
     name="ds4-server",
     table="server",
-    summary="Serves a model over HTTP with OpenAI's API: chat, completions, models, tokens, health, metrics.",
+    summary="Serves a model over HTTP with OpenAI's API: chat, completions, responses, tokens, health, metrics.",
     usage=("ds4-server", "ds4-server -m FILE -c 8192 --max-seqs 4", "ds4-server --check-config"),
     options=(
         HOST,
@@ -115,6 +143,10 @@ PROGRAM = Program(
         MAX_QUEUE_BYTES,
         MAX_QUEUE_AGE,
         MAX_BACKLOG,
+        STATE_DIR,
+        MAX_RESPONSES,
+        MAX_RESPONSE_BYTES,
+        RESPONSE_TTL,
         PRINT_PLAN,
         CHECK_CONFIG,
     ),

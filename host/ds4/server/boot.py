@@ -36,6 +36,7 @@ from ds4.server.limits import Limits
 from ds4.server.plan import ServingPlan
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
+from ds4.server.response_store import ResponseStore, StoreLimits
 from ds4.server.schedule import oracle as schedule
 from ds4.server.schedule.admission import QueueLimits
 from ds4.server.service import Served, Service
@@ -232,6 +233,10 @@ def serve(settings: Settings) -> int:
     if settings[args.CHECK_CONFIG]:
         sys.stdout.write(plan.json() + "\n")
         return 0
+    store = ResponseStore(
+        settings[args.STATE_DIR],
+        StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
+    )
     host = settings[args.HOST]
     sock = listen(host, settings[args.PORT])
     port = sock.getsockname()[1]
@@ -241,7 +246,7 @@ def serve(settings: Settings) -> int:
         sys.stdout.flush()
     for line in plan.lines(url):
         _say(line)
-    service = Service(limits_of(settings))
+    service = Service(limits_of(settings), responses=store)
     allow_hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
     keeper = Doorkeeper(
         host,

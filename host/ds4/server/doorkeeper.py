@@ -17,7 +17,7 @@ Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 _PREFLIGHT = [
-    (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+    (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
     (
         b"access-control-allow-headers",
         b"authorization, content-type, x-api-key, openai-organization, openai-project, anthropic-version, "

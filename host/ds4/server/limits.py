@@ -20,6 +20,10 @@ MAX_STOP_CHARS = 1024
 MAX_BIASES = 1024
 MAX_TOP_LOGPROBS = 20
 
+MAX_METADATA = 16
+MAX_METADATA_KEY = 64
+MAX_METADATA_VALUE = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

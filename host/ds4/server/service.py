@@ -15,6 +15,7 @@ from ds4.server.events import KeepAlive
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
 from ds4.server.prompts import Prompts
+from ds4.server.response_store import ResponseStore
 
 State = Literal["loading", "ready", "stopping", "failed"]
 
@@ -37,9 +38,14 @@ class Served:
 
 
 class Service:
-    def __init__(self, limits: Limits | None = None, metrics: Metrics | None = None) -> None:
+    """responses: where they are kept; by default for as long as the process lives."""
+
+    def __init__(
+        self, limits: Limits | None = None, metrics: Metrics | None = None, responses: ResponseStore | None = None
+    ) -> None:
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
+        self.responses = responses or ResponseStore()
         self.state: State = "loading"
         self.progress = 0.0  # of loading, 0..1
         self.served: Served | None = None
@@ -80,3 +86,4 @@ class Service:
             self._heart.cancel()
         if self.served is not None:
             self.served.prompts.close()
+        self.responses.close()

@@ -23,6 +23,7 @@ from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
+from ds4.server.response_store import ResponseStore
 from ds4.server.schedule.oracle import scheduler
 from ds4.server.service import Served, Service
 from ds4.sys.descriptors import SessionDesc
@@ -139,11 +140,12 @@ class LiveServer:
     allow_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     load: bool = True
+    store: ResponseStore | None = None  # of responses; None: one in memory
     keeps: int | None = None  # how far banks can go back; None: anywhere
     dialect: Dialect | None = None  # of chats; None: roles and contents as they are
 
     def __enter__(self) -> LiveServer:
-        self.service = Service(self.limits)
+        self.service = Service(self.limits, responses=self.store)
         self.gate = Gate()
         self.session = FakeSession(
             FakeModel(TINY, self.rule), SessionDesc(self.banks, self.context, self.rows, max(self.banks, 8), 1)

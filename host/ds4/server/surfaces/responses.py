@@ -1,0 +1,302 @@
+"""POST /v1/responses, and what is kept of its responses: retrieve, delete, cancel, list input items, count tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import falcon
+import falcon.asgi
+
+from ds4.server.disconnect import Connection
+from ds4.server.engine_loop import EngineLoop
+from ds4.server.errors import ApiError, ClientGone, invalid
+from ds4.server.events import Delta, Failed, HungUp
+from ds4.server.job import Job
+from ds4.server.request import Body
+from ds4.server.response_store import Missing, ResponseStore, Stored
+from ds4.server.service import Service
+from ds4.server.surfaces.generation import connection_of, dump, read_body
+from ds4.server.surfaces.responses_answer import ResponseAnswer
+from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
+
+log = logging.getLogger("ds4.server")
+
+
+class Run:
+    """A response that is being made: its job, its answer so far, and where it is kept."""
+
+    def __init__(self, asked: ResponsesRequest, answer: ResponseAnswer, job: Job, engine: EngineLoop) -> None:
+        self.asked, self.answer, self.job, self._engine = asked, answer, job, engine
+        self.error: ApiError | None = None  # what it failed of
+        self._settled = asyncio.Event()
+
+    def stored(self) -> Stored:
+        answer, asked = self.answer, self.asked
+        return Stored(asked.generation.id, asked.previous, answer.body, asked.input, answer.output)
+
+    async def settle(self, desk: Desk) -> None:
+        """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
+        self._engine.done(self.job)
+        if desk.live.pop(self.asked.generation.id, None) is not self:
+            if self.asked.store:
+                await self._settled.wait()
+            return
+        try:
+            kept = await desk.store.put(self.stored())
+        except ApiError as error:
+            log.error("%s: %s", self.asked.generation.id, error)
+            kept = False
+        if not kept:
+            self.answer.not_stored()
+        self._settled.set()
+
+    def abandon(self) -> None:
+        """Nobody waits for the rest: the engine stops, and the response is one that was cancelled."""
+        if not self.answer.ended:
+            self._engine.cancel(self.job)
+            self.answer.cancel()
+
+
+class Desk:
+    """Responses that run, by id, where they are to be kept; and the store."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.live: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def store(self) -> ResponseStore:
+        return self.service.responses
+
+    def soon(self, work: Any) -> None:
+        """Runs a coroutine to its end, whatever becomes of the request."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def hang_up(self, run: Run) -> None:
+        if not run.answer.ended:
+            run.abandon()
+            self.soon(run.settle(self))
+
+    async def drain(self, run: Run) -> None:
+        """Takes the events of a response that is not streamed, to its end."""
+        while not run.answer.ended:
+            for event in await run.job.channel.take():
+                if isinstance(event, HungUp):
+                    run.abandon()
+                else:
+                    run.answer.take(event)
+                if isinstance(event, Failed):
+                    run.error = event.error
+        await run.settle(self)
+
+    async def stream(self, run: Run, connection: Connection) -> AsyncIterator[bytes]:
+        """The response as SSE: everything that has come since the last write goes out in one."""
+        channel, answer, push = run.job.channel, run.answer, connection.push
+        clock = asyncio.get_running_loop().time
+
+        def shortcut(event: Delta) -> bool:
+            if push is None or (data := answer.glimpse(event)) is None or not push(data):
+                return False
+            answer.commit(event)
+            channel.quiet_since = clock()
+            return True
+
+        try:
+            channel.quiet_since = clock()
+            yield answer.opening()
+            channel.shortcut = shortcut  # from here on the headers are out
+            while not answer.ended:
+                parts = []
+                for event in await channel.take():
+                    if not isinstance(event, HungUp):
+                        parts.append(answer.take(event))
+                    elif connection.gone:
+                        return
+                    else:
+                        run.abandon()  # somebody else ended it
+                if answer.ended:
+                    await run.settle(self)
+                    parts.append(answer.closing())
+                channel.quiet_since = clock()
+                yield b"".join(parts)
+        finally:
+            channel.shortcut = None
+            self.hang_up(run)
+
+    async def find(self, id: str) -> Stored:
+        """A response as it is now."""
+        if (run := self.live.get(id)) is not None:
+            return run.stored()
+        try:
+            return await self.store.get(id)
+        except Missing:
+            raise not_found(id) from None
+
+
+def not_found(id: str) -> ApiError:
+    return ApiError(404, f"Response with id {id[:80]!r} not found.", code="not_found", param="response_id")
+
+
+def _check_carried(raw: bytes, body: Body) -> None:
+    """Items, tools and metadata go back to the client and into the store whole: all of them must be UTF-8's."""
+    if b"\\ud" in raw or b"\\uD" in raw:
+        try:
+            json.dumps(body.data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise invalid("The body holds a lone surrogate.", code="invalid_json") from None
+
+
+class Responses:
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        if (req.get_header("upgrade") or "").lower() == "websocket":
+            raise ApiError(426, "Responses are not served over WebSockets; use POST.", code="upgrade_not_supported")
+        raise falcon.HTTPMethodNotAllowed(["POST"])
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        desk, service = self.desk, self.desk.service
+        served, connection = service.ready(), connection_of(req)
+        body = await read_body(req, served)
+        _check_carried(connection.body, body)
+        asked = await read_request(body, served, desk.store)
+        asked.generation.nbytes = len(connection.body)
+        connection.body = b""  # the parsed request is all that waits in the queue
+        if connection.gone:
+            raise ClientGone
+        served = service.ready()  # it may have begun to stop while the prompt was tokenised
+        answer = ResponseAnswer(asked, served.tokenizer.token_bytes)
+        job = served.engine.submit(asked.generation)
+        run = Run(asked, answer, job, served.engine)
+        if not asked.background:
+            job.abort = connection.abort
+            connection.on_hang_up(lambda: desk.hang_up(run))
+        if asked.store:
+            await self._keep(run)
+        if asked.generation.stream:
+            resp.content_type = "text/event-stream; charset=utf-8"
+            resp.set_header("cache-control", "no-cache")
+            resp.set_header("x-accel-buffering", "no")
+            resp.stream = desk.stream(run, connection)
+            return
+        if asked.background:
+            stored = run.stored()
+            desk.soon(desk.drain(run))
+        else:
+            await desk.drain(run)
+            if connection.gone:
+                raise ClientGone
+            if run.error is not None:
+                raise run.error
+            stored = run.stored()
+        resp.content_type = "application/json"
+        resp.data = dump(stored.response)
+
+    async def _keep(self, run: Run) -> None:
+        """From here on it can be asked for; and if the process ends now, the next one knows that it did not finish."""
+        desk = self.desk
+        if run.answer.ended:
+            raise ClientGone
+        desk.live[run.asked.generation.id] = run
+        try:
+            await desk.store.put(run.stored())
+        except ApiError:
+            desk.live.pop(run.asked.generation.id, None)
+            run.abandon()
+            raise
+
+
+class Response:
+    """One response that is kept, or runs."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
+        if req.get_param_as_bool("stream"):
+            raise invalid("A response that was made cannot be streamed again.", "stream", "unsupported_parameter")
+        resp.data = dump((await self.desk.find(id)).response)
+
+    async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
+        if (run := self.desk.live.get(id)) is not None:
+            run.abandon()
+            await run.settle(self.desk)
+        try:
+            await self.desk.store.delete(id)
+        except Missing:
+            raise not_found(id) from None
+        resp.data = dump({"id": id, "object": "response", "deleted": True})
+
+
+class CancelResponse:
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
+        stored = await self.desk.find(id)
+        if not stored.body["background"]:
+            raise invalid("Only a response in the background can be cancelled; hang up on others.", "response_id")
+        if (run := self.desk.live.get(id)) is not None:
+            run.abandon()
+            await run.settle(self.desk)
+            stored = run.stored()
+        resp.data = dump(stored.response)
+
+
+class InputItems:
+    """The items of a response's own request, newest first unless `order` is asc, in pages."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
+        items = list((await self.desk.find(id)).input)
+        order, after = req.get_param("order") or "desc", req.get_param("after")
+        if order not in ("asc", "desc"):
+            raise invalid("'order' must be asc or desc.", "order")
+        try:
+            limit = int(req.get_param("limit") or 20)
+        except ValueError:
+            limit = 0
+        if not 1 <= limit <= 100:
+            raise invalid("'limit' must be between 1 and 100.", "limit")
+        if order == "desc":
+            items.reverse()
+        if after is not None:
+            places = [index for index, item in enumerate(items) if item.get("id") == after]
+            if not places:
+                raise invalid(f"'after' names {after[:80]!r}, which is no item of this response.", "after")
+            items = items[places[0] + 1 :]
+        page = items[:limit]
+        ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
+        resp.data = dump({"object": "list", "data": page, **ends, "has_more": len(items) > len(page)})
+
+
+class InputTokens:
+    """How many tokens a request would have, without making a response."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        served = self.desk.service.ready()
+        chat, _, _ = await read_chat(await read_body(req, served), served, self.desk.store)
+        _, ids = await tokens(chat, served)
+        resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
+
+
+def add_routes(app: falcon.asgi.App[Any, Any], service: Service) -> None:
+    desk = Desk(service)
+    app.add_route("/v1/responses", Responses(desk))
+    app.add_route("/v1/responses/input_tokens", InputTokens(desk))
+    app.add_route("/v1/responses/{id}", Response(desk))
+    app.add_route("/v1/responses/{id}/cancel", CancelResponse(desk))
+    app.add_route("/v1/responses/{id}/input_items", InputItems(desk))
