@@ -1,7 +1,8 @@
-"""A server process over ds4-mini, for tests with the clients that people use."""
+"""ds4-mini behind the real server, in a process of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from ds4.errors import SettingsError
 HOST = Path(__file__).parents[2]
 
 
-def serve(numeric: str) -> Iterator[str]:
-    """Its base URL as OpenAI clients take it, with /v1."""
+@contextlib.contextmanager
+def started(numeric: str, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process and its URL. more: further arguments."""
     try:
         catalog.embedded_path("ds4-mini")
     except SettingsError as error:
@@ -25,6 +27,7 @@ def serve(numeric: str) -> Iterator[str]:
     command = [
         *(sys.executable, "-m", "ds4.server", "-m", "ds4-mini", "--port", "0", "--numeric", numeric),
         *("-c", "2048", "--max-seqs", "3", "-t", "2", "-b", "256"),
+        *more,
     ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HOST), *sys.path])}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
@@ -38,8 +41,14 @@ def serve(numeric: str) -> Iterator[str]:
         drain = threading.Thread(target=process.stderr.read, daemon=True)
         drain.start()
         try:
-            yield url
+            yield process, url
         finally:
             process.terminate()
             process.wait(20)
             drain.join(5)
+
+
+def serve(numeric: str, *more: str) -> Iterator[str]:
+    """For a fixture: a server's URL."""
+    with started(numeric, *more) as (_, url):
+        yield url
