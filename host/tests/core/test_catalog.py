@@ -12,7 +12,8 @@ from ds4.errors import SettingsError
 @pytest.fixture(autouse=True)
 def nothing_embedded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No build, no package data, no runfiles: each test says what there is."""
-    for name in ("DS4_EMBEDDED_MODEL", "RUNFILES_DIR", "TEST_SRCDIR", "BUILD_WORKING_DIRECTORY"):
+    variables = [model.variable for model in catalog.EMBEDDED]
+    for name in (*variables, "RUNFILES_DIR", "TEST_SRCDIR", "BUILD_WORKING_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(catalog, "__file__", str(tmp_path / "package" / "ds4" / "core" / "catalog.py"))
     monkeypatch.setattr("sys.argv", ["ds4"])
