@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ds4.errors import SettingsError
-from ds4.server.errors import ApiError
+from ds4.server.errors import ApiError, shed
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -97,6 +97,7 @@ class ResponseStore:
         self, directory: Path | None = None, limits: StoreLimits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self._limits, self._clock = limits or StoreLimits(), clock
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ds4-store")
         try:
             self._db: sqlite3.Connection = self._thread.submit(self._open, directory).result()
@@ -130,11 +131,14 @@ class ResponseStore:
         return await self._run(lambda: self._find(wanted))
 
     def close(self) -> None:
-        """Waits for what is being written."""
+        """Waits for what is being written; what comes later is refused."""
+        self._closed = True
         self._thread.submit(lambda: self._db.close()).result()
         self._thread.shutdown()
 
     async def _run(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise shed("stopping")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:

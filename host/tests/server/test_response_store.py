@@ -174,6 +174,13 @@ def test_a_file_that_is_none_of_ours_is_refused_by_name(tmp_path: Path) -> None:
         ResponseStore(file)
 
 
+def test_a_store_that_is_closed_takes_nothing(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path)
+    store.close()
+    with pytest.raises(ApiError, match="shutting down"):
+        run(store.put(stored("a")))
+
+
 def test_a_store_that_fails_is_an_error_of_the_server(tmp_path: Path) -> None:
     store = ResponseStore(tmp_path)
     store._thread.submit(store._db.execute, "DROP TABLE items").result()

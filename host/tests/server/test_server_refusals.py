@@ -286,7 +286,7 @@ def test_a_web_socket_upgrade_is_turned_down(server: LiveServer) -> None:
     headers = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n"
     with contextlib.closing(server.connect()) as sock:
         sock.sendall(f"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
-        assert read_answer(sock)[0] == 404
+        assert read_answer(sock)[0] == 426
 
 
 def test_a_full_queue_is_a_429_with_a_time_to_retry() -> None:
