@@ -50,9 +50,9 @@ def conversation(
     EncoderError encoder_message, encoder_content, encoder_tool: something is not of the form that it must have. Roles
     are the encoder's to refuse.
     """
-    turns = [_turn(message, index, memory) for index, message in enumerate(messages)]
+    turns = [_turn(message, index, memory) for index, message in enumerate(_listed(messages, "messages"))]
     system = [turn.content for turn in turns if turn.role == "system" and turn.content]
-    functions = tuple([_function(tool, index) for index, tool in enumerate(tools)])
+    functions = tuple([_function(tool, index) for index, tool in enumerate(_listed(tools, "tools"))])
     if isinstance(response_format, Mapping) and response_format.get("type") == "text":
         response_format = None
     rest = [turn for turn in turns if turn.role != "system"]
@@ -61,11 +61,21 @@ def conversation(
     return Conversation(tuple(rest), thinking, think_max, drop_thinking)
 
 
+def _listed(value: Any, what: str, turn: int | None = None) -> Sequence[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return value
+    found = type(value).__name__
+    code = "encoder_tool" if what == "tools" else "encoder_message"
+    subject = what if turn is None else None
+    raise EncoderError(f"{what} is no list", code=code, turn=turn, subject=subject, expected="a list", found=found)
+
+
 def _function(tool: Message, index: int) -> Any:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        found = type(tool).__name__ if function is None else type(function).__name__  # not the value: it may be large
         raise EncoderError(
-            "no function with a name", subject=f"tools[{index}]", code="encoder_tool", expected="function", found=tool
+            "no function with a name", subject=f"tools[{index}]", code="encoder_tool", expected="function", found=found
         )
     return function
 
@@ -78,7 +88,7 @@ def _turn(message: Message, index: int, memory: CallMemory | None) -> Turn:
         return Turn(role, content, id=_optional(message, "tool_call_id", index))
     if role != "assistant":
         return Turn(role, content)
-    calls = tuple([_call(call, index) for call in message.get("tool_calls") or ()])
+    calls = tuple([_call(call, index) for call in _calls(message, index)])
     replay = None
     if memory is not None and calls:
         made = [MadeCall(call.name, call.arguments) for call in calls]
@@ -97,14 +107,26 @@ def _optional(message: Message, key: str, index: int) -> str:
     return value
 
 
+def _calls(message: Message, index: int) -> Sequence[Any]:
+    value = message.get("tool_calls")
+    return () if value is None else _listed(value, "tool_calls", index)
+
+
 def _call(call: Any, index: int) -> Call:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
         raise EncoderError("a tool call without a function's name", code="encoder_message", turn=index)
     arguments = function.get("arguments", "")
     if not isinstance(arguments, str):
-        arguments = dumps(arguments)
+        arguments = _json(arguments, index)
     return Call(_optional(call, "id", index), name, arguments)
+
+
+def _json(value: Any, index: int) -> str:
+    try:
+        return dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncoderError(f"a call's arguments are no JSON: {error}", code="encoder_value", turn=index) from None
 
 
 def _content(value: Any, role: str, index: int) -> str | None:
