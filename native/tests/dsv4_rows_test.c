@@ -172,7 +172,7 @@ static double score(float x) { return sqrt(log1p(exp((double)x))); }
 static void route(ops_step *s, const float *logits, const float *bias, const int32_t *hash, int32_t ids[N][USED], float weights[N][USED])
 {
     static float embedding[2 * D], found[N * 2 * USED];
-    const ds4_router router = {EXPERTS, USED, 1.5f};
+    const ds4_router router = {EXPERTS, USED, 1.5f, DS4_SCORING_SQRT_SOFTPLUS};
     ds4_mat x = ops_mat(s, EXPERTS, DS4_ROWS_ALL), dst = ops_mat(s, 2 * USED, DS4_ROWS_ALL), e = ops_mat(s, D, DS4_ROWS_ALL);
     ds4_weight *table = hash ? ops_weight(s, DS4_TYPE_I32, 2, USED, hash) : NULL;
     ds4_program *p = ops_begin(s);
