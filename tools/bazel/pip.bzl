@@ -70,7 +70,8 @@ if digest.hexdigest() != want:
     sys.exit(f"{member}: sha256 expected {want}, found {digest.hexdigest()}")
 """
 
-def _members_impl(rctx):
+def _download(rctx):
+    """The wheels that the lock names, in the folder "wheel". Returns the interpreter."""
     python = rctx.read(rctx.attr.interpreter).strip()
     lock = rctx.path(rctx.attr.lock)
     rctx.report_progress("pip download -r " + lock.basename)
@@ -80,6 +81,10 @@ def _members_impl(rctx):
     )
     if res.return_code != 0:
         fail("pip download failed:\n" + res.stdout + res.stderr)
+    return python
+
+def _members_impl(rctx):
+    python = _download(rctx)
     names = []
     for member, sha256 in rctx.attr.members.items():
         name = member.split("/")[-1]
@@ -118,15 +123,7 @@ if digest.hexdigest() != want:
 """
 
 def _joined_impl(rctx):
-    python = rctx.read(rctx.attr.interpreter).strip()
-    lock = rctx.path(rctx.attr.lock)
-    rctx.report_progress("pip download -r " + lock.basename)
-    res = rctx.execute(
-        [python, "-I", "-m", "pip", "download"] + _PIP + ["--dest=wheel", "-r", str(lock)],
-        timeout = rctx.attr.timeout,
-    )
-    if res.return_code != 0:
-        fail("pip download failed:\n" + res.stdout + res.stderr)
+    python = _download(rctx)
     res = rctx.execute(
         [python, "-I", "-c", _JOIN, rctx.attr.file, rctx.attr.sha256] + rctx.attr.members,
         timeout = 600,

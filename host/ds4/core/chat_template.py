@@ -55,8 +55,10 @@ class TemplateChat:
             **variables,
         )
         tags = self._answers.tags
-        begun = tags is not None and tags.opened_by("".join([text for text, _ in segments[-2:]]))
-        return Prompt(segments, begun and request.generation_prompt, bool(tools))
+        # What the request typed opens nothing: the end has to be the template's.
+        end = "".join([text for text, special in segments[-2:] if special]) if segments and segments[-1].special else ""
+        begun = tags is not None and request.generation_prompt and tags.opened_by(end)
+        return Prompt(segments, begun, bool(tools))
 
     def _refuse(self, request: ChatRequest) -> None:
         """ChatError for what this model's chats do not have."""

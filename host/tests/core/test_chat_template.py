@@ -69,6 +69,13 @@ def test_reasoning_is_told_from_the_answer_whoever_opened_it() -> None:
         assert events[0] == ReasoningDelta("hm") and events[-1] == ContentDelta("Yes")
 
 
+def test_a_tag_that_the_request_typed_opens_no_reasoning() -> None:
+    source = "{% for message in messages %}{{ message.content }}{% endfor %}{# <think> </think> #}"
+    template = ChatTemplate(source, special_tokens=["<think>", "</think>"])
+    prompt = TemplateChat(template).prompt(ChatRequest([{"role": "user", "content": "a <think>"}]), 1000)
+    assert prompt.text == "a <think>" and not prompt.thinking
+
+
 def test_thinking_is_switched_by_the_variable_of_the_template() -> None:
     dialect = chat(SWITCHED)
     for request in (ChatRequest([USER], thinking=False), ChatRequest([USER], effort="none")):

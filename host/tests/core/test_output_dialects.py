@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 
 import pytest
 from ds4.core.json_text import MOST_DEPTH, is_json
@@ -28,6 +27,7 @@ from ds4.core.output.utf8 import Utf8Stream
 from ds4.errors import TemplateError
 from hypothesis import given
 from hypothesis import strategies as st
+from support.effort import calls_made
 
 NAMES = [name for name in TOOLS if name != NONE]
 ARGUMENTS = '{"city": "São\nPaulo \\"x\\" {[", "n": [1, {"a": null}]}'
@@ -271,19 +271,7 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(kind: str, unit: st
     """Counted in calls of functions, which do not depend on the machine."""
 
     def work(text: str, size: int) -> int:
-        reading, count = parser(kind), 0
-
-        def profile(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(profile)
-        try:
-            for at in range(0, len(text), size):
-                reading.push(text[at : at + size])
-        finally:
-            sys.setprofile(None)
-        return count
+        return calls_made(parser(kind), text, size)
 
     for size in (1, 1 << 20):
         once, twice = work(unit * (1 + 1000 // len(unit)), size), work(unit * 2 * (1 + 1000 // len(unit)), size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 
 import pytest
 from ds4.core.output.dsml import DsmlParser, read_block
@@ -22,6 +21,7 @@ from ds4.core.output.events import (
 from ds4.core.output.tools import CallMemory, MadeCall, calls
 from hypothesis import given
 from hypothesis import strategies as st
+from support.effort import calls_made
 
 BLOCK = (
     '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n'
@@ -117,19 +117,7 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
     """Counted in calls of functions, which do not depend on the machine."""
 
     def work(text: str, size: int) -> int:
-        parser, count = DsmlParser(thinking=False, tools=True), 0
-
-        def profile(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(profile)
-        try:
-            for at in range(0, len(text), size):
-                parser.push(text[at : at + size])
-        finally:
-            sys.setprofile(None)
-        return count
+        return calls_made(DsmlParser(thinking=False, tools=True), text, size)
 
     for size in (1, 1 << 20):
         once, twice = work(unit * (2000 // len(unit)), size), work(unit * (4000 // len(unit)), size)

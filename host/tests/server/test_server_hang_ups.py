@@ -17,7 +17,7 @@ from ds4.server.limits import Limits
 from ds4.server.protocol import Protocol
 from ds4.sys.descriptors import Status
 from support.fake_native import error
-from support.live_server import LiveServer, chunks, letters, read_answer, sse_data, text_of
+from support.live_server import LiveServer, chunks, letters, more, read_answer, sse_data, text_of
 
 COMPLETIONS = "/v1/completions"
 
@@ -174,10 +174,10 @@ def test_a_silent_stream_says_that_it_is_alive_by_the_clock() -> None:
         client = live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 2, "stream": True})
         raw = b""
         while raw.count(b": keep-alive\n\n") < 3:
-            raw += client.recv(4096)
+            raw += more(client, raw)
         live.gate.release()
         while b"[DONE]" not in raw:
-            raw += client.recv(4096)
+            raw += more(client, raw)
         client.close()
 
 
@@ -244,11 +244,11 @@ def test_a_token_goes_to_its_socket_without_waking_the_streams_task(monkeypatch:
         for i in range(10):  # one token at a time, each read before the next is drawn
             live.gate.let(1)
             while raw.count(b'"text"') <= i:
-                raw += client.recv(4096)
+                raw += more(client, raw)
         assert pushed and all(pushed)
         live.gate.release()
         while b"[DONE]" not in raw:
-            raw += client.recv(4096)
+            raw += more(client, raw)
         assert text_of(list(sse_data(b"".join(chunks(raw.partition(b"\r\n\r\n")[2]))))) == "abcdefghijklmnopqrst"
 
 

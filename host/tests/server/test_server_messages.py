@@ -14,7 +14,7 @@ from ds4.core.chat_dsv4 import Dsv4Chat
 from ds4.server.limits import Limits
 from ds4.sys.descriptors import Status
 from support.fake_native import error
-from support.live_server import EOS, LiveServer, read_answer
+from support.live_server import EOS, LiveServer, more, read_answer
 from support.messages_events import MessageStream
 
 MESSAGES = "/v1/messages"
@@ -151,15 +151,15 @@ def test_a_call_goes_back_into_the_prompt_as_it_was_sampled(server: LiveServer, 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_ends_are_named(plain: LiveServer, stream: bool) -> None:
-    for more, reason, stop in (
+    for changes, reason, stop in (
         ({"max_tokens": 5}, "max_tokens", None),
         ({"stop_sequences": ["zzz", "xyz"]}, "stop_sequence", "xyz"),
         ({"max_tokens": 10**30}, "max_tokens", None),
         ({"max_tokens": 0}, "max_tokens", None),
     ):
-        asked = body(**more)
+        asked = body(**changes)
         told = streamed(plain, asked).message if stream else plain.post(MESSAGES, asked)[1]
-        assert (told["stop_reason"], told["stop_sequence"]) == (reason, stop), more
+        assert (told["stop_reason"], told["stop_sequence"]) == (reason, stop), changes
         assert (told["content"] == []) == (asked["max_tokens"] == 0)
 
 
@@ -185,11 +185,11 @@ def test_a_silent_stream_pings_by_the_clock() -> None:
         client = live.open(MESSAGES, body(max_tokens=2, stream=True))
         raw = b""
         while raw.count(b"event: ping\n") < 3:
-            raw += client.recv(4096)
+            raw += more(client, raw)
         assert raw.index(b"message_start") < raw.index(b"event: ping")
         live.gate.release()
         while b"message_stop" not in raw:
-            raw += client.recv(4096)
+            raw += more(client, raw)
         client.close()
 
 
@@ -203,11 +203,11 @@ def test_a_stream_that_hides_its_thoughts_pings_while_it_thinks() -> None:
         raw = b""
         while raw.count(b"event: ping\n") < 3:
             live.gate.let(2)
-            raw += client.recv(4096)
+            raw += more(client, raw)
         live.gate.release()
         rest = b""
         while b"message_stop" not in rest:
-            rest += client.recv(4096)
+            rest += more(client, rest)
         client.close()
         assert b"thinking_delta" not in raw + rest and b"signature_delta" in rest
 

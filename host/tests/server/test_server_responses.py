@@ -13,7 +13,7 @@ from ds4.server.response_store import ResponseStore, StoreLimits
 from ds4.server.surfaces.responses_items import messages
 from ds4.sys.descriptors import Status
 from support.fake_native import error
-from support.live_server import LiveServer, chunks, read_answer
+from support.live_server import LiveServer, chunks, more, read_answer
 from support.responses_automaton import check, parse
 
 RESPONSES = "/v1/responses"
@@ -210,10 +210,10 @@ def test_a_silent_stream_gives_signs_of_life_that_are_events() -> None:
         sock = live.open(RESPONSES, {"input": "abc", "max_output_tokens": 2, "stream": True})
         raw = b""
         while raw.count(b"event: response.in_progress\n") < 4:
-            raw += sock.recv(65536)
+            raw += more(sock, raw)
         live.gate.release()
         while b"response.incomplete" not in raw or not raw.endswith(b"0\r\n\r\n"):
-            raw += sock.recv(65536)
+            raw += more(sock, raw)
         sock.close()
         assert check(parse(b"".join(chunks(raw.partition(b"\r\n\r\n")[2]))))["status"] == "incomplete"
 

@@ -17,6 +17,7 @@ import uvicorn
 from ds4.core.chat import Dialect
 from ds4.core.chat_template import TemplateChat
 from ds4.core.sampling import Sampling
+from ds4.core.tokenizer import Segment
 from ds4.server.app import create_app
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
@@ -90,8 +91,8 @@ class RoleTemplate:
 
     def render(
         self, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True, tools: object = None
-    ) -> list[tuple[str, bool]]:
-        return [(self.render_text(messages, add_generation_prompt=add_generation_prompt), False)]
+    ) -> list[Segment]:
+        return [Segment(self.render_text(messages, add_generation_prompt=add_generation_prompt), False)]
 
     def render_text(self, messages: list[dict[str, Any]], *, add_generation_prompt: bool = True) -> str:
         text = "".join(f"{message['role']}: {message['content']}\n" for message in messages)
@@ -291,12 +292,17 @@ def sse_data(raw: bytes) -> Iterator[Any]:
             yield data if data == "[DONE]" else json.loads(data)
 
 
+def more(sock: socket.socket, so_far: bytes) -> bytes:
+    """What comes next on a connection, which must not have been closed. so_far: what came before, to be shown then."""
+    piece = sock.recv(65536)
+    assert piece, f"the connection was closed behind {so_far[-200:]!r}"
+    return piece
+
+
 def read_answer(sock: socket.socket, method: str = "POST") -> tuple[int, dict[str, str], bytes]:
     raw = b""
     while b"\r\n\r\n" not in raw:
-        piece = sock.recv(65536)
-        assert piece, f"the connection closed before the headers: {raw!r}"
-        raw += piece
+        raw += more(sock, raw)
     head, _, body = raw.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     status = int(lines[0].split()[1])
@@ -305,12 +311,10 @@ def read_answer(sock: socket.socket, method: str = "POST") -> tuple[int, dict[st
         return status, headers, b""
     if "content-length" in headers:
         while len(body) < int(headers["content-length"]):
-            body += sock.recv(65536)
+            body += more(sock, body)
     else:
         while not body.endswith(b"0\r\n\r\n"):
-            piece = sock.recv(65536)
-            assert piece, f"the stream was cut: {body[-200:]!r}"
-            body += piece
+            body += more(sock, body)
         body = b"".join(chunks(body))
     return status, headers, body
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -226,7 +227,7 @@ class ResponseAnswer:
 Told = list[tuple[str, dict[str, Any]]]
 
 
-class _Open:
+class _Open(ABC):
     """An output item, and what a stream tells of its parts. where: the fields that place a delta."""
 
     delta_event = ""
@@ -244,8 +245,8 @@ class _Open:
     def where(self) -> dict[str, Any]:
         return {"item_id": self.id, "output_index": self.index}
 
-    def item(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def item(self) -> dict[str, Any]: ...
 
     def opened(self) -> Told:
         return []
@@ -277,8 +278,8 @@ class _Text(_Open):
     def where(self) -> dict[str, Any]:
         return {**super().where, self.place: 0}
 
-    def part(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def part(self) -> dict[str, Any]: ...
 
     def opened(self) -> Told:
         return [(f"{self.part_event}.added", {**self.where, "part": self.part()})]
