@@ -7,6 +7,8 @@
 ./dev gate promote NAME ...      lets Python decide, if the campaign is about these very files
 ./dev gate demote NAME ... --reason TEXT
 ./dev gate soak --minutes N      the live soak: a server under real HTTP clients
+./dev gate load --minutes N      the load: many streams at once, hang-ups, a slow reader, long prompts
+./dev gate kill --times N        a server killed at random moments serves again from its state directory
 ./dev gate mutate [NAME ...]     plants faults and counts those that the gate notices
 ./dev gate list                  the components
 """
@@ -33,7 +35,7 @@ from parity.report import files as reports
 from parity.report.table import table
 from parity.runner import Disagreement, cases, shielded, sides
 
-COMMANDS = ("show", "campaign", "promote", "demote", "soak", "mutate", "list")
+COMMANDS = ("show", "campaign", "promote", "demote", "soak", "load", "kill", "mutate", "list")
 
 
 def say(text: str) -> None:
@@ -227,9 +229,21 @@ def _demote(arguments: Sequence[str]) -> int:
 
 
 def _soak(arguments: Sequence[str]) -> int:
-    from parity import live_soak
+    from parity.live import soak
 
-    return live_soak.main(arguments)
+    return soak.main(arguments)
+
+
+def _load(arguments: Sequence[str]) -> int:
+    from parity.live import load
+
+    return load.main(arguments)
+
+
+def _kill(arguments: Sequence[str]) -> int:
+    from parity.live import kill
+
+    return kill.main(arguments)
 
 
 def _mutate(arguments: Sequence[str]) -> int:
@@ -254,6 +268,8 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "promote": _promote,
     "demote": _demote,
     "soak": _soak,
+    "load": _load,
+    "kill": _kill,
     "mutate": _mutate,
     "list": _list,
 }

@@ -19,10 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +31,7 @@ from typing import Any
 
 import httpx
 
-from parity.registry import GateError
+from parity.live.process import Failure, LiveServer, Moment, serving
 
 WARM_UP = 0.25
 DRIFT_LIMIT = 1.0
@@ -44,20 +41,6 @@ WORDS = "ship lamp oil wind harbour keeper storm gull ledger engine bell tide ro
 
 Client = httpx.AsyncClient
 Kind = Callable[[Client, random.Random], Awaitable[None]]
-
-
-class Failure(Exception):
-    """A request that ended other than it should have."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The server while nothing runs."""
-
-    rss_anon: int
-    descriptors: int
-    threads: int
-    busy_banks: float
 
 
 @dataclass
@@ -272,42 +255,19 @@ async def _client(base: str, chance: random.Random, limits: httpx.Limits, until:
         await _one(client, chance, until, report)
 
 
-async def _busy(client: Client) -> float:
-    text = (await client.get("/metrics")).text
-    rows = [line for line in text.splitlines() if line.startswith("ds4_banks{")]
-    if not rows:
-        raise GateError("the server's metrics tell of no banks")
-    return sum(float(row.rpartition(" ")[2]) for row in rows if 'state="busy"' in row)
-
-
-async def _at_rest(base: str, pid: int) -> Moment:
-    """The server once its clients have gone. Waits for what they left to end."""
-    async with Client(base_url=base, timeout=30) as client:
-        for _ in range(100):
-            busy = await _busy(client)
-            if busy == 0:
-                break
-            await asyncio.sleep(0.1)
-    await asyncio.sleep(1.0)
-    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    status = dict(line.split(":", 1) for line in text.splitlines())
-    anon, threads = (int(status[key].split()[0]) for key in ("RssAnon", "Threads"))
-    return Moment(anon * 1024, len(os.listdir(f"/proc/{pid}/fd")), threads, busy)
-
-
-async def run(base: str, pid: int, minutes: float, clients: int, seed: int, say: Callable[[str], None]) -> Report:
-    """The whole soak against a server that listens at `base`."""
+async def run(server: LiveServer, minutes: float, clients: int, seed: int, say: Callable[[str], None]) -> Report:
+    """The whole soak against a server."""
     report = Report(minutes, clients, seed)
     start = time.monotonic()
     parts = [("warm", WARM_UP), *((f"part {i}", (1 - WARM_UP) / 3) for i in range(1, 4))]
     ends = start
     for name, share in parts:
         ends += share * minutes * 60
-        await _phase(base, f"{seed} {name}", clients, ends, report)
+        await _phase(server.base, f"{seed} {name}", clients, ends, report)
         if name == "warm":
-            await _fill_cache(base, random.Random(seed))
-        await _fill(base, report)
-        moment = await _at_rest(base, pid)
+            await _fill_cache(server.base, random.Random(seed))
+        await _fill(server.base, report)
+        moment = await server.at_rest()
         if name == "warm":
             report.warm = moment
         report.end = moment
@@ -321,31 +281,14 @@ async def run(base: str, pid: int, minutes: float, clients: int, seed: int, say:
     return report
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-async def _ready(base: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    async with Client(base_url=base, timeout=5) as client:
-        for _ in range(600):
-            if server.poll() is not None:
-                raise GateError(f"the server did not start:\n{log.read_text(errors='replace')[-2000:]}")
-            try:
-                if (await client.get("/health")).status_code == 200:
-                    return
-            except httpx.HTTPError:
-                pass
-            await asyncio.sleep(0.1)
-    raise GateError("the server did not get ready within a minute")
-
-
 def _plain(report: Report) -> dict[str, Any]:
     """The report as JSON takes it. (asdict makes a Counter anew out of its items, and counts those.)"""
     requests = dict(report.requests)
     return {**asdict(replace(report, requests=Counter())), "requests": requests, "drift_percent": report.drift_percent}
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -358,36 +301,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
     args = parser.parse_args(arguments)
-    port = _free_port()
-    base = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
-        command = [sys.executable, "-m", "ds4.server", "--port", str(port), "--max-seqs", str(BANKS), "-c", str(CTX)]
-        with log.open("wb") as out:
-            server = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            )  # fmt: skip
-        try:
-            asyncio.run(_ready(base, server, log))
-            print(f"soak: {args.clients} clients, {args.minutes:g} min, seed {args.seed}", file=sys.stderr, flush=True)
-            report = asyncio.run(
-                run(
-                    base,
-                    server.pid,
-                    args.minutes,
-                    args.clients,
-                    args.seed,
-                    lambda t: print(t, file=sys.stderr, flush=True),
-                )
-            )
-            died = server.poll()
-        finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
+        with serving(["--max-seqs", str(BANKS), "-c", str(CTX)], Path(folder) / "server.log") as server:
+            say(f"soak: {args.clients} clients, {args.minutes:g} min, seed {args.seed}")
+            report = asyncio.run(run(server, args.minutes, args.clients, args.seed, say))
+            died = server.process.poll()
     faults = report.faults() + ([f"the server ended with {died}"] if died is not None else [])
     if args.json:
         args.json.write_text(json.dumps({**_plain(report), "faults": faults}, indent=2) + "\n", encoding="utf-8")
