@@ -156,7 +156,7 @@ async def _slow_reader(server: LiveServer, until: float, report: Report) -> None
                 heard = await listen(
                     client,
                     surface.path,
-                    {**surface.body("Tell me about the sea.", 96), "ignore_eos": True},
+                    {**surface.body("Tell me about the sea.", 48), "ignore_eos": True},
                     on_event=lambda count: asyncio.sleep(0.25),
                 )
                 report.tokens += surface.check(heard)
