@@ -20,6 +20,7 @@ extern const oracle_kind oracle_schedule;
 extern const oracle_kind oracle_stops;
 extern const oracle_kind oracle_template;
 extern const oracle_kind oracle_tokenizer;
+extern const oracle_kind oracle_wire;
 
 const oracle_kind *const oracle_kinds[] = {
     &oracle_admission,
@@ -41,5 +42,6 @@ const oracle_kind *const oracle_kinds[] = {
     &oracle_stops,
     &oracle_template,
     &oracle_tokenizer,
+    &oracle_wire,
     NULL,
 };
