@@ -1,7 +1,7 @@
 """Writes what transformers makes, in fp32, of deepseek4 files: mini.npz, greedy.json and random_*.npz.
 
     pip install torch==2.13.0 transformers==5.24.0 gguf==0.19.0 tokenizers
-    PYTHONPATH=host python goldens/logits_deepseek4/generate.py
+    PYTHONPATH=host:. python goldens/logits_deepseek4/generate.py
 
 mini.npz: of models/ds4-mini (Q8_0, dequantised) on the prompts here, for chosen positions the 64 largest logits with
 their ids, the log-sum-exp, and the logits of 128 fixed columns. greedy.json: its greedy answers to prompts.json, and
@@ -26,10 +26,10 @@ import transformers_model
 from ds4.perf.synth import random_model, shapes
 from ds4.perf.synth.mixes import Mix
 
+from parity.reference import divergence
+
 HERE = pathlib.Path(__file__).parent
 MINI = HERE.parents[1] / "models" / "ds4-mini" / "ds4-mini.gguf"
-TOP = 64
-COLUMNS = 128
 
 SMALL = (
     "embedding_length=128",
@@ -68,20 +68,12 @@ def positions(count: int) -> np.ndarray:
 
 
 def mini(prompts: dict[str, list[int]], model: object) -> None:
-    columns = np.sort(np.random.default_rng(SEED).choice(4096, COLUMNS, replace=False)).astype(np.int32)
+    columns = divergence.columns(4096, SEED)
     out: dict[str, np.ndarray] = {"columns": columns}
     for name, ids in prompts.items():
         keep = positions(len(ids))
         logits = transformers_model.logits(model, ids)[keep]
-        top = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
-        wide = logits.astype(np.float64)
-        peak = wide.max(axis=1, keepdims=True)
-        out[f"{name}.ids"] = np.array(ids, np.int32)
-        out[f"{name}.positions"] = keep.astype(np.int32)
-        out[f"{name}.top_ids"] = top.astype(np.uint16)
-        out[f"{name}.top_logits"] = np.take_along_axis(logits, top, axis=1)
-        out[f"{name}.logsumexp"] = np.log(np.exp(wide - peak).sum(axis=1)) + peak[:, 0]
-        out[f"{name}.columns"] = logits[:, columns]
+        out |= divergence.freeze(name, ids, keep, logits, columns)
         print(f"{name}: {len(ids)} tokens, {len(keep)} positions kept")
     np.savez_compressed(HERE / "mini.npz", **out)
 

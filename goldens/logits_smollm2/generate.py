@@ -1,7 +1,7 @@
 """Writes logits.npz: transformers' fp32 logits of SmolLM2-135M-Instruct (Q4_1, dequantised) on the texts here.
 
     pip install torch==2.13.0 transformers==5.24.0 gguf==0.19.0 tokenizers
-    python goldens/logits_smollm2/generate.py SmolLM2-135M-Instruct.Q4_1.gguf
+    PYTHONPATH=. python goldens/logits_smollm2/generate.py SmolLM2-135M-Instruct.Q4_1.gguf
 
 For every position of every text it keeps the 64 largest logits with their ids, the log-sum-exp, and the logits of 128
 fixed columns. `--full DIR` also writes whole logits, one .npy a text, for a comparison outside CI.
@@ -19,10 +19,10 @@ import tokenizers
 import torch
 import transformers
 
+from parity.reference import divergence
+
 HERE = pathlib.Path(__file__).parent
 TEXTS = ("prose", "code", "data", "languages", "chat", "long")
-TOP = 64
-COLUMNS = 128
 
 
 def tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
@@ -57,8 +57,7 @@ def main() -> None:
     texts = {n: (HERE / "texts" / f"{n}.txt").read_text(encoding="utf-8") for n in TEXTS if n != "long"}
     texts["long"] = "".join(texts.values())
 
-    chosen = np.random.default_rng(2026).choice(model.config.vocab_size, COLUMNS, replace=False)
-    columns = np.sort(chosen).astype(np.int32)
+    columns = divergence.columns(model.config.vocab_size)
     out: dict[str, np.ndarray] = {"columns": columns}
     for name, text in texts.items():
         ids = tok.encode(text, add_special_tokens=False).ids
@@ -70,16 +69,7 @@ def main() -> None:
             args.full.mkdir(parents=True, exist_ok=True)
             np.save(args.full / f"{name}.npy", logits)
         keep = np.arange(len(ids)) if name != "long" else np.arange(0, len(ids), 8)
-        logits = logits[keep]
-        top = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
-        wide = logits.astype(np.float64)
-        peak = wide.max(axis=1, keepdims=True)
-        out[f"{name}.ids"] = np.array(ids, dtype=np.int32)
-        out[f"{name}.positions"] = keep.astype(np.int32)
-        out[f"{name}.top_ids"] = top.astype(np.uint16)
-        out[f"{name}.top_logits"] = np.take_along_axis(logits, top, axis=1)
-        out[f"{name}.logsumexp"] = (np.log(np.exp(wide - peak).sum(axis=1)) + peak[:, 0]).astype(np.float64)
-        out[f"{name}.columns"] = logits[:, columns]
+        out |= divergence.freeze(name, ids, keep, logits[keep], columns)
         print(f"{name}: {len(ids)} tokens, {len(keep)} positions kept")
     np.savez_compressed(HERE / "logits.npz", **out)
     digest = hashlib.sha256((HERE / "logits.npz").read_bytes()).hexdigest()

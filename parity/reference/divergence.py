@@ -1,9 +1,10 @@
-"""Distance of an engine's logits from the frozen transformers logits of goldens/logits_smollm2."""
+"""Distance of an engine's logits from frozen ones of transformers, and how those are frozen (goldens/logits_*)."""
 
 from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+GOLDENS = pathlib.Path(__file__).parents[2] / "goldens"
+TOP = 64  # logits kept of a position, the largest
+COLUMNS = 128  # ids whose logits are kept at each position besides
+_ROWS = 8  # worked on at a time: a row of a large vocabulary is two megabytes
 
 
 @dataclass(frozen=True)
@@ -26,12 +32,39 @@ class Golden:
     def ids(self, name: str) -> Array:
         return self.data[f"{name}.ids"]
 
+    def positions(self, name: str) -> Array:
+        """Where the logits of a text were kept."""
+        return self.data[f"{name}.positions"]
 
-def load(path: str | os.PathLike[str] | None = None) -> Golden:
-    if path is None:
-        path = pathlib.Path(__file__).parents[2] / "goldens" / "logits_smollm2" / "logits.npz"
+
+def load(path: str | os.PathLike[str] = GOLDENS / "logits_smollm2" / "logits.npz") -> Golden:
     with np.load(path) as archive:
         return Golden({k: archive[k] for k in archive.files})
+
+
+def columns(n_vocab: int, seed: int = 2026) -> Array:
+    """The ids whose logits are kept at every position of a golden."""
+    return np.sort(np.random.default_rng(seed).choice(n_vocab, COLUMNS, replace=False)).astype(np.int32)
+
+
+def log_sum_exp(logits: Array) -> Array:
+    """Of each row."""
+    peak = logits.max(axis=1, keepdims=True)
+    total: Array = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
+    return total
+
+
+def freeze(name: str, ids: Sequence[int], positions: Array, logits: Array, columns: Array) -> dict[str, Array]:
+    """A text's part of a golden. logits: fp32 [positions, n_vocab], of the kept positions alone."""
+    top = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
+    return {
+        f"{name}.ids": np.array(ids, np.int32),
+        f"{name}.positions": positions.astype(np.int32),
+        f"{name}.top_ids": top.astype(np.min_scalar_type(logits.shape[1] - 1)),
+        f"{name}.top_logits": np.take_along_axis(logits, top, axis=1),
+        f"{name}.logsumexp": log_sum_exp(logits.astype(np.float64)),
+        f"{name}.columns": logits[:, columns],
+    }
 
 
 class Tally:
@@ -58,18 +91,27 @@ class Tally:
 
     def add(self, golden: Golden, name: str, logits: Array) -> None:
         """logits: fp32 [n_tokens, n_vocab] of the whole text."""
-        d = golden.data
-        q = logits[d[f"{name}.positions"]].astype(np.float64)
-        top = d[f"{name}.top_ids"].astype(np.int64)
-        want = d[f"{name}.top_logits"].astype(np.float64)
+        self.add_kept(golden, name, 0, [logits[position] for position in golden.positions(name)])
+
+    def add_kept(self, golden: Golden, name: str, first: int, logits: Sequence[Array]) -> None:
+        """logits: fp32 [n_vocab] each, of some of the golden's kept positions: from its `first` on."""
+        for start in range(0, len(logits), _ROWS):
+            rows = np.stack(logits[start : start + _ROWS])
+            self._add(golden, name, slice(first + start, first + start + len(rows)), rows)
+
+    def _add(self, golden: Golden, name: str, kept: slice, logits: Array) -> None:
+        d = {k: golden.data[f"{name}.{k}"][kept] for k in ("top_ids", "top_logits", "logsumexp", "columns")}
+        q = logits.astype(np.float64)
+        top = d["top_ids"].astype(np.int64)
+        want = d["top_logits"].astype(np.float64)
         got = np.take_along_axis(q, top, axis=1)
         self.max_abs = max(
             self.max_abs,
             float(np.abs(got - want).max()),
-            float(np.abs(q[:, d["columns"]] - d[f"{name}.columns"]).max()),
+            float(np.abs(q[:, golden.data["columns"]] - d["columns"]).max()),
         )
-        log_p = want - d[f"{name}.logsumexp"][:, None]
-        log_q = got - np.logaddexp.reduce(q, axis=1)[:, None]
+        log_p = want - d["logsumexp"][:, None]
+        log_q = got - log_sum_exp(q)[:, None]
         p, q_top = np.exp(log_p), np.exp(log_q)
         p_rest = np.maximum(1 - p.sum(axis=1), 1e-12)
         q_rest = np.maximum(1 - q_top.sum(axis=1), 1e-12)

@@ -9,6 +9,10 @@ A ratio is ours / theirs, the median over rounds; in a round both sides run one 
 speed drifts drifts under both. Absolute figures are shown for orientation only.
 
 what: prefill, decode, depth, kl, server, memory (default: all of them).
+
+Another model is measured as it is, under its file's name; kl needs logits of it that are frozen:
+
+    ./dev bench peers llama_cpp prefill decode kl --model gemma3-270m.gguf --golden logits_gemma3 --threads 2
 """
 
 from __future__ import annotations
@@ -199,13 +203,13 @@ def compare_servers(ours: Ours, peer: Peer, kind: str, model: pathlib.Path, roun
     )  # fmt: skip
 
 
-def compare_kl(ours: Ours, peer: Peer, model: pathlib.Path) -> None:
-    """Mean KL divergence from transformers' fp32 logits (goldens/logits_smollm2), over top-64 and the rest as one."""
+def compare_kl(ours: Ours, peer: Peer, kind: str, model: pathlib.Path, frozen: str) -> None:
+    """Mean KL divergence from transformers' fp32 logits (goldens/<frozen>), over top-64 and the rest as one."""
     import numpy as np
 
     from parity.reference import divergence
 
-    golden = divergence.load()
+    golden = divergence.load(divergence.GOLDENS / frozen / "logits.npz")
     with tempfile.TemporaryDirectory() as folder:
         tmp = pathlib.Path(folder)
         theirs = divergence.Tally()
@@ -214,15 +218,16 @@ def compare_kl(ours: Ours, peer: Peer, model: pathlib.Path) -> None:
             ids = golden.ids(name)
             ids.astype("<i4").tofile(tmp / "ids")
             subprocess.check_call([str(peer.folder / "logits"), str(model), str(tmp / "ids"), str(tmp / "theirs"), "2"])
-            theirs.add(golden, name, np.fromfile(tmp / "theirs", "<f4").reshape(len(ids), -1))
+            # Mapped and not read: of a large vocabulary it is a megabyte a token.
+            theirs.add(golden, name, np.memmap(tmp / "theirs", "<f4", "r").reshape(len(ids), -1))
             text = ",".join(map(str, ids))
             subprocess.check_call(
                 [*ours.cli, "-m", str(model), "--token-ids", text, "--dump-logits", str(tmp / "ours.npy"), "-q"],
                 stdout=subprocess.DEVNULL,
             )
-            mine.add(golden, name, np.load(tmp / "ours.npy"))
+            mine.add(golden, name, np.load(tmp / "ours.npy", mmap_mode="r"))
     print(
-        f"kl Q4_1 ratio {mine.kl / theirs.kl:.3f}  ours {mine.kl:.2e} theirs {theirs.kl:.2e}"
+        f"kl {kind} ratio {mine.kl / theirs.kl:.3f}  ours {mine.kl:.2e} theirs {theirs.kl:.2e}"
         f"  argmax ours {mine.argmax:.4f} theirs {theirs.argmax:.4f}",
         flush=True,
     )
@@ -254,22 +259,33 @@ def main() -> None:
     parser.add_argument("what", nargs="*", metavar="what", help=", ".join(WHAT))
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs for each figure (default 5)")
     parser.add_argument("--threads", default="1,2", help="thread counts (default 1,2)")
-    parser.add_argument("--kinds", default="Q4_1,Q8_0,F16", help="weight types (default all three)")
-    parser.add_argument("--model", type=pathlib.Path, default=os.environ.get("DS4_EMBEDDED_MODEL"))
+    parser.add_argument("--kinds", help="weight types of the embedded model: Q4_1,Q8_0,F16 (default all three)")
+    parser.add_argument("--model", type=pathlib.Path, help="another GGUF file than the embedded one")
+    parser.add_argument("--golden", metavar="NAME", help="folder of goldens/ with the model's frozen logits, for kl")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / ".dev" / "peers")
     args = parser.parse_args()
     unknown = set(args.what) - set(WHAT)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(WHAT)}")
     what = args.what or WHAT
-    if args.model is None:
-        parser.error("no --model; ./dev bench peers llama_cpp takes the embedded one")
+    embedded = os.environ.get("DS4_EMBEDDED_MODEL")
+    model = pathlib.Path(args.model or embedded or parser.error("no --model, and no DS4_EMBEDDED_MODEL")).resolve()
+    own = embedded is None or not model.samefile(embedded)
+    if own and args.kinds:
+        parser.error("--kinds is of the embedded model; a --model is measured as it is")
+    golden = args.golden or ("" if own else "logits_smollm2")
+    if "kl" in what and not golden:
+        parser.error("kl needs --golden, the folder of goldens/ with frozen logits of this --model")
 
     peer = Peer(args.folder.resolve() / "llama_cpp")
     peer.build()
     ours = Ours()
-    model = pathlib.Path(args.model).resolve()
-    models = {k: model if k == "Q4_1" else peer.requantised(model, k) for k in args.kinds.split(",")}
+    if own:
+        main_kind, models = model.stem, {model.stem: model}
+    else:
+        main_kind = "Q4_1"
+        kinds = (args.kinds or "Q4_1,Q8_0,F16").split(",")
+        models = {k: model if k == main_kind else peer.requantised(model, k) for k in kinds}
     threads = [int(t) for t in args.threads.split(",")]
 
     tests = {"prefill": (512, 0, 0), "decode": (0, 128, 0), "depth": (0, 128, 2048)}
@@ -278,7 +294,7 @@ def main() -> None:
             continue
         for kind, path in models.items():
             for t in threads:
-                if test == "depth" and (kind != "Q4_1" or t != max(threads)):
+                if test == "depth" and (kind != main_kind or t != max(threads)):
                     continue
                 figures = paired(
                     args.rounds,
@@ -287,7 +303,7 @@ def main() -> None:
                 )
                 line(f"{test} {kind} t={t}", *figures)
     if "kl" in what:
-        compare_kl(ours, peer, model)
+        compare_kl(ours, peer, main_kind, model, golden)
     if "server" in what:
         for kind in models:
             if kind != "F16":

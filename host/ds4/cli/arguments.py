@@ -8,7 +8,7 @@ from typing import Any
 from ds4.core.chat import EFFORTS
 from ds4.core.exits import EPILOG
 from ds4.core.kinds import sha256
-from ds4.core.options import DRAFT, ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
+from ds4.core.options import ANSWER_OPTIONS, DRAFT, ENGINE_OPTIONS, MODEL_OPTIONS, MTP, SAMPLING_OPTIONS
 from ds4.core.settings import Kind, Option, Program, boolean, choice, integer, integers, path, text, texts
 
 _PROMPT = "Prompt and answer"
@@ -105,6 +105,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     *MODEL_OPTIONS,
     MTP,
     DRAFT,
+    *ANSWER_OPTIONS,
     *SAMPLING_OPTIONS,
     *ENGINE_OPTIONS,
     *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),

@@ -14,6 +14,7 @@ from ds4.cli.terminal import Printer, Progress, dim, figures
 from ds4.core.chat import ChatRequest, Prompt
 from ds4.core.chat_template import PlainParser
 from ds4.core.defaults import sampling
+from ds4.core.dialects import Override
 from ds4.core.exits import Exit
 from ds4.core.generation import Generation
 from ds4.core.model import Model
@@ -35,7 +36,12 @@ def open_model(settings: Settings, path: Path) -> Model:
     progress = Progress(path.name.removesuffix(".gguf"), quiet=settings[QUIET])
     try:
         return Model.open(
-            path, threads=settings[THREADS], drafting=settings[MTP], warm=settings[WARM], progress=progress
+            path,
+            threads=settings[THREADS],
+            drafting=settings[MTP],
+            warm=settings[WARM],
+            answers=Override.of(settings),
+            progress=progress,
         )
     finally:
         progress.close()

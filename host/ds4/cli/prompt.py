@@ -9,7 +9,7 @@ from pathlib import Path
 from ds4.cli.arguments import EFFORT, RAW, SYSTEM
 from ds4.core import inventory
 from ds4.core.chat import ChatRequest
-from ds4.core.dialects import dialect
+from ds4.core.dialects import Override, dialect
 from ds4.core.exits import Exit
 from ds4.core.memory_plan import DEFAULT_CTX
 from ds4.core.metadata import Metadata
@@ -26,7 +26,7 @@ def messages(system: str | None, prompt: str) -> list[dict[str, str]]:
 
 def prompt_ids(settings: Settings, tokenizer: Tokenizer, metadata: Metadata, prompt: str) -> list[int]:
     """The ids that a prompt becomes: through the model's chat dialect, if it has one and --raw is not given."""
-    chat = None if settings[RAW] else dialect(metadata, tokenizer)
+    chat = None if settings[RAW] else dialect(metadata, tokenizer, Override.of(settings))
     if chat is None:
         return tokenizer.with_bos(tokenizer.encode(prompt, special=True))
     request = ChatRequest(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ds4.core import bind, expert_tables, memory_plan
 from ds4.core.chat import Dialect
-from ds4.core.dialects import dialect
+from ds4.core.dialects import AS_SHOWN, Override, dialect
 from ds4.core.engine import EngineThread
 from ds4.core.families import deepseek4
 from ds4.core.identify import Identity, identify_inventory
@@ -66,6 +66,7 @@ class Model:
         threads: int | None = None,
         drafting: str | os.PathLike[str] | None = None,
         warm: bool = True,
+        answers: Override = AS_SHOWN,
         progress: Callable[[int, int], bool | None] | None = None,
     ) -> Model:
         """Opens a GGUF file (of several shards: the first). Reads metadata, checks the bind plan, then maps the
@@ -73,7 +74,7 @@ class Model:
 
         threads: None is one per physical core that this process may use. drafting: a file that holds the model's
         drafting block (MTP), where the model does not. warm: reads all weights once, so that the first answer is not
-        slowed by the disk; progress(done, total) follows that in bytes, on the engine thread, and
+        slowed by the disk; answers: how they are read, where that is not as the chat template shows; progress(done, total) follows that in bytes, on the engine thread, and
         ends it with Cancelled by returning True. Raises ModelFileError, UnsupportedModelError, TokenizerError,
         TemplateError, EngineError.
         """
@@ -83,7 +84,7 @@ class Model:
         plan = bind.plan(inventory)
         expert_tables.check(plan)
         tokenizer = Tokenizer.from_metadata(inventory.metadata)
-        chat = dialect(inventory.metadata, tokenizer)
+        chat = dialect(inventory.metadata, tokenizer, answers)
         engine = EngineThread()
         try:
             native = engine.call(NativeModel.open, plan.desc())

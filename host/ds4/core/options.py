@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ds4.core.catalog import DEFAULT_MODEL
-from ds4.core.settings import Option, boolean, choice, integer, model_reference, number, path
+from ds4.core.kinds import Kind
+from ds4.core.output.answer import Tags
+from ds4.core.output.dialects import TOOLS, reasoning_tags
+from ds4.core.settings import Option, boolean, choice, integer, model_reference, number, path, text
 
 _MODEL = "Model"
 _ENGINE = "Engine"
+_ANSWERS = "Reading answers"
 _SAMPLING = "Sampling"
 
 MODEL: Option[str] = Option(
@@ -75,6 +79,30 @@ BATCH: Option[int] = Option(
 )
 WARM: Option[bool] = Option("warm", boolean(), True, "Read the weights into memory before starting.", _ENGINE)
 
+
+
+def _tags() -> Kind[str | Tags]:
+    plain = text("NAME|OPEN,CLOSE")
+    return Kind(plain.metavar, lambda raw, base: reasoning_tags(plain.parse(raw, base)))
+
+
+TOOL_DIALECT: Option[str | None] = Option(
+    "tool-dialect",
+    choice(*TOOLS),
+    None,
+    "How the model writes tool calls, of models with a chat template.",
+    _ANSWERS,
+    shows="as the template shows",
+)
+REASONING_TAGS: Option[str | Tags | None] = Option(
+    "reasoning-tags",
+    _tags(),
+    None,
+    "What reasoning stands between, of models with a chat template: none, think, mistral, or the two tags.",
+    _ANSWERS,
+    shows="as the template shows",
+)
+
 TEMP: Option[float | None] = Option(
     "temp", number(0, 100), None, "Temperature; 0 is greedy.", _SAMPLING, ("--temperature",), shows="the model's own"
 )
@@ -120,4 +148,5 @@ SAMPLING_OPTIONS: tuple[Option[Any], ...] = (
     PRESENCE_PENALTY,
     SEED,
 )
-SHARED: tuple[Option[Any], ...] = (*MODEL_OPTIONS, *ENGINE_OPTIONS, *SAMPLING_OPTIONS)
+ANSWER_OPTIONS: tuple[Option[Any], ...] = (TOOL_DIALECT, REASONING_TAGS)
+SHARED: tuple[Option[Any], ...] = (*MODEL_OPTIONS, *ENGINE_OPTIONS, *SAMPLING_OPTIONS, *ANSWER_OPTIONS)

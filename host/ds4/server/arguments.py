@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ds4.core.exits import EPILOG
-from ds4.core.options import ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
+from ds4.core.options import ANSWER_OPTIONS, ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
 from ds4.core.settings import Option, Program, boolean, integer, number, path, size, text, texts
 from ds4.server.limits import Limits
 from ds4.server.response_store import StoreLimits
@@ -136,6 +136,7 @@ PROGRAM = Program(
         PROMPT_CACHE,
         DRAIN,
         *ENGINE_OPTIONS,
+        *ANSWER_OPTIONS,
         *SAMPLING_OPTIONS,
         MAX_CLIENTS,
         MAX_BODY,

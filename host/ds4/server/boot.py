@@ -22,7 +22,7 @@ import uvicorn
 
 from ds4.core import bind, components, expert_tables
 from ds4.core.chat import Dialect
-from ds4.core.dialects import dialect
+from ds4.core.dialects import Override, dialect
 from ds4.core.families import State, contract_of
 from ds4.core.options import WARM
 from ds4.core.settings import Settings
@@ -120,7 +120,7 @@ class EngineThread(threading.Thread):
             if plan.settings[WARM]:
                 model.warm(self._progress)
             tokenizer = Tokenizer.from_metadata(plan.inventory.metadata)
-            chat = dialect(plan.inventory.metadata, tokenizer)
+            chat = dialect(plan.inventory.metadata, tokenizer, Override.of(plan.settings))
             session = NativeSession(model, plan.session)
             try:
                 self._run(session, tokenizer, chat, time.monotonic() - began)

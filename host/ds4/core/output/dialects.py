@@ -42,16 +42,16 @@ _ROWS = (
 )
 _TAGS = {"think": Tags("<think>", "</think>"), "mistral": Tags("[THINK]", "[/THINK]")}
 
-NONE = "none"
+NONE, OWN = "none", "own"
 TOOLS = (NONE, *(row.name for row in _ROWS))
 """Names of tool dialects."""
 REASONING = (NONE, *_TAGS)
-"""Names of reasoning tags."""
+"""Names of reasoning tags; tags that a person gave are OWN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a model answers. tools, reasoning: names of TOOLS and REASONING. visible: the special tokens whose text the
+    """How a model answers. tools, reasoning: names of TOOLS and REASONING, or OWN. visible: the special tokens whose text the
     parser has to be given, though it is not shown."""
 
     tools: str
@@ -76,11 +76,26 @@ class Dialect:
         return calls(events) if texts == [ToolBlock] else []
 
 
+def reasoning_tags(text: str) -> str | Tags:
+    """What a person calls reasoning tags: a name of REASONING, or the two tags with a comma between them. Raises
+    ValueError(what was expected)."""
+    opening, comma, closing = text.partition(",")
+    if text in REASONING:
+        return text
+    if not comma or not opening.strip() or not closing.strip() or "," in closing or opening == closing:
+        raise ValueError(f"{', '.join(REASONING)}, or two tags as OPEN,CLOSE")
+    return Tags(opening, closing)
+
+
 def detect(
-    template_source: str, special_tokens: Iterable[str] = (), *, tools: str | None = None, reasoning: str | None = None
+    template_source: str,
+    special_tokens: Iterable[str] = (),
+    *,
+    tools: str | None = None,
+    reasoning: str | Tags | None = None,
 ) -> Dialect:
     """The dialect of a chat template. special_tokens: texts of the vocabulary's. tools, reasoning: names that override
-    what the template shows.
+    what the template shows; of reasoning, the tags themselves as well.
 
     TemplateError template_dialect: there is no dialect of such a name.
     """
@@ -90,13 +105,16 @@ def detect(
         if reasoning is not None
         else next((name for name, tags in _TAGS.items() if tags.closing in template_source), NONE)
     )
-    for name, names, subject in ((tools, TOOLS, "tool dialect"), (reasoning, REASONING, "reasoning tags")):
+    own = reasoning if isinstance(reasoning, Tags) else None
+    reasoning = OWN if isinstance(reasoning, Tags) else reasoning
+    known = ((tools, TOOLS, "tool dialect"), (reasoning, REASONING, "reasoning tags"))
+    for name, names, subject in known if own is None else known[:1]:
         if name not in names:
             raise TemplateError(
                 "unknown", subject=subject, code="template_dialect", expected=", ".join(names), found=name
             )
     calls = next((row.dialect for row in _ROWS if row.name == tools), None)
-    tags = _TAGS.get(reasoning)
+    tags = own or _TAGS.get(reasoning)
     read = [*(tags or ()), *(() if calls is None else calls.reads)]
     return Dialect(tools, reasoning, calls, tags, frozenset(read) & frozenset(special_tokens))
 
