@@ -62,7 +62,8 @@ def _as_it_is(number: str) -> str:
     return number
 
 
-_strict = json.JSONDecoder(parse_constant=_no_constant, parse_int=_as_it_is, parse_float=_as_it_is).decode
+unlimited = json.JSONDecoder(parse_constant=_no_constant, parse_int=_as_it_is, parse_float=_as_it_is)
+"""Reads JSON by the standard's grammar, numbers of any size, which it leaves as they are written. Ask `deep` first."""
 
 
 def is_json(text: str) -> bool:
@@ -70,7 +71,7 @@ def is_json(text: str) -> bool:
     if deep(text):
         return False
     try:
-        _strict(text)
+        unlimited.decode(text)
     except ValueError:
         return False
     return True

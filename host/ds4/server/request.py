@@ -69,9 +69,14 @@ class Options:
     include_usage: bool
 
 
+def new_suffix() -> str:
+    """What cannot be guessed of an id."""
+    return secrets.token_hex(16)
+
+
 def new_id(prefix: str, joint: str = "-") -> str:
     """An id that cannot be guessed."""
-    return f"{prefix}{joint}{secrets.token_hex(16)}"
+    return f"{prefix}{joint}{new_suffix()}"
 
 
 def parse_json(raw: bytes) -> Body:

@@ -17,10 +17,10 @@ from ds4.server.errors import shed
 from ds4.server.events import CallDelta, CallsVoid, Delta, Finished
 from ds4.server.job import Choice, Job
 from ds4.server.request import Body
-from ds4.server.surfaces.generation import Answer
-from ds4.server.surfaces.messages_render import MessagesRenderer, whole_members
+from ds4.server.surfaces.messages_render import MessagesFacts, MessagesRenderer, whole_members
 from ds4.server.surfaces.messages_request import MessagesRequest
 from ds4.server.surfaces.messages_turns import read_turns
+from ds4.server.surfaces.rendering import Answer
 from support.messages_events import MessageStream, StreamError
 
 D = "｜DSML｜"
@@ -114,8 +114,21 @@ def events_of(
     return events
 
 
+def renderer_of(request: MessagesRequest) -> MessagesRenderer:
+    facts = MessagesFacts(
+        request.id,
+        "m",
+        len(request.prompts[0]),
+        writes=request.caches and request.cache_prompt,
+        hides=request.hides,
+        warms=request.warms,
+        request_id="req_1",
+    )
+    return MessagesRenderer(facts)
+
+
 def message(events: list[Any], request: MessagesRequest) -> dict[str, Any]:
-    renderer, stream = MessagesRenderer(request, "m"), MessageStream()
+    renderer, stream = renderer_of(request), MessageStream()
     parts = [renderer.opening()]
     for event in events:
         match event:
@@ -142,7 +155,7 @@ def whole(events: list[Any], request: MessagesRequest) -> dict[str, Any]:
             answer.finished = event
         else:
             answer.add(event)
-    read: dict[str, Any] = json.loads(MessagesRenderer(request, "m").buffered([answer]))
+    read: dict[str, Any] = json.loads(renderer_of(request).buffered([answer]))
     return read
 
 
@@ -234,9 +247,9 @@ def test_a_prompt_that_is_only_computed_has_no_answer() -> None:
 
 def test_an_error_ends_a_stream_where_it_stands() -> None:
     request = request_of(TAPES["text"])
-    renderer, stream = MessagesRenderer(request, "m"), MessageStream()
+    renderer, stream = renderer_of(request), MessageStream()
     stream.feed(renderer.opening() + renderer.delta(Delta(0, "Hel")))
-    stream.feed(renderer.failed(shed("stopping"), "req_1"))
+    stream.feed(renderer.failed(shed("stopping")))
     stream.end()
     assert stream.error is not None and stream.error["request_id"] == "req_1"
     assert stream.error["error"]["type"] == "overloaded_error"

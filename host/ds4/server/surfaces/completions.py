@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from ds4.server import limits
 from ds4.server.errors import invalid
-from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
 from ds4.server.service import Served
-from ds4.server.surfaces.generation import (
-    DONE,
-    Answer,
-    Generating,
-    Renderer,
-    check_context,
-    dump,
-    sse,
-    timings,
-    usage,
-)
-
-_quote = json.encoder.encode_basestring
+from ds4.server.surfaces import wire
+from ds4.server.surfaces.generation import Generating, answer_facts, check_context
+from ds4.server.surfaces.writing import Writing
 
 
 class Completions(Generating):
@@ -72,87 +58,6 @@ class Completions(Generating):
             return [token_ids(item, n_vocab, f"prompt[{i}]") for i, item in enumerate(prompt)]
         return [token_ids(prompt, n_vocab, "prompt")]
 
-    def renderer(self, request: GenerationRequest, served: Served) -> CompletionRenderer:
-        return CompletionRenderer(request, served)
-
-
-class CompletionRenderer(Renderer):
-    """Chunks are made of prepared bytes; a delta without log-probabilities costs one JSON string."""
-
-    def __init__(self, request: GenerationRequest, served: Served) -> None:
-        self._request, self._served = request, served
-        self._head = {
-            "id": request.id,
-            "object": "text_completion",
-            "created": request.created,
-            "model": served.model_id,
-            "system_fingerprint": served.fingerprint,
-        }
-        self._tail: dict[str, Any] = {"usage": None} if request.include_usage else {}
-        self._offsets = [0] * request.choices  # characters of text sent so far, for text_offset
-        halves = [sse(self._chunk(0, None, index)).split(b'"text":0') for index in range(request.choices)]
-        self._before = [before + b'"text":' for before, _ in halves]
-        self._after = [after for _, after in halves]
-
-    def _chunk(self, shown: Any, reason: str | None, index: int, logprobs: Any = None) -> dict[str, Any]:
-        choice = {"index": index, "text": shown, "logprobs": logprobs, "finish_reason": reason}
-        return {**self._head, "choices": [choice], **self._tail}
-
-    def opening(self) -> bytes:
-        return b": stream\n\n"  # sends the headers: the first token may take a while
-
-    def delta(self, event: Delta) -> bytes:
-        if event.logprobs is None:
-            return b"%b%b%b" % (self._before[event.choice], _quote(event.text).encode(), self._after[event.choice])
-        logprobs = self._logprobs(event.logprobs, self._offsets[event.choice])
-        self._offsets[event.choice] += len(event.text)
-        return sse(self._chunk(event.text, None, event.choice, logprobs))
-
-    def call(self, event: CallDelta) -> bytes:
-        raise AssertionError("a completion is plain text")
-
-    def finished(self, event: Finished) -> bytes:
-        return sse(self._chunk("", event.reason, event.choice))
-
-    def closing(self, ends: list[Finished]) -> bytes:
-        if not self._request.include_usage:
-            return DONE
-        n = self._request.n
-        return sse({**self._head, "choices": [], "usage": usage(ends, n), "timings": timings(ends, n)}) + DONE
-
-    def buffered(self, answers: list[Answer]) -> bytes:
-        choices, ends = [], []
-        for index, answer in enumerate(answers):
-            assert answer.finished is not None
-            ends.append(answer.finished)
-            logprobs = self._logprobs(answer.logprobs, 0) if self._request.logprobs is not None else None
-            choices.append(
-                {
-                    "index": index,
-                    "text": "".join(answer.text),
-                    "logprobs": logprobs,
-                    "finish_reason": answer.finished.reason,
-                }
-            )
-        n = self._request.n
-        return dump({**self._head, "choices": choices, "usage": usage(ends, n), "timings": timings(ends, n)})
-
-    def _logprobs(self, entries: list[TokenLogprob], offset: int) -> dict[str, Any]:
-        """The legacy shape: parallel arrays, alternatives by their text."""
-        tokens, values, tops, offsets = [], [], [], []
-        for entry in entries:
-            shown = self._text(entry.token)
-            tokens.append(shown)
-            values.append(entry.logprob)
-            tops.append({self._text(token): value for token, value in reversed(entry.top)} if entry.top else None)
-            offsets.append(offset)
-            offset += len(shown)
-        return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
-
-    def _text(self, token: int) -> str:
-        """A token's text; one that is no UTF-8 by itself shows its bytes."""
-        data = self._served.tokenizer.token_bytes(token)
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+    def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing:
+        facts = answer_facts(request, served)
+        return wire.writing("completions", facts, request.stream, served.tokenizer.token_bytes)

@@ -8,9 +8,12 @@ from ds4.server.answer import ChatAnswer
 from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops
 from ds4.server.service import Served, Service
-from ds4.server.surfaces.generation import Generating, Renderer, dump, read_body
-from ds4.server.surfaces.messages_render import MessagesRenderer
+from ds4.server.surfaces import wire
+from ds4.server.surfaces.generation import Generating, read_body
+from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.messages_request import MessagesRequest, hides_thinking, marks_cache, read_chat
+from ds4.server.surfaces.rendering import dump
+from ds4.server.surfaces.writing import Writing
 
 
 class Messages(Generating):
@@ -51,9 +54,18 @@ class Messages(Generating):
             warms=max_tokens == 0,
         )
 
-    def renderer(self, request: GenerationRequest, served: Served) -> Renderer:
+    def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing:
         assert isinstance(request, MessagesRequest)
-        return MessagesRenderer(request, served.model_id)
+        facts = MessagesFacts(
+            id=request.id,
+            model=served.model_id,
+            prompt=len(request.prompts[0]),
+            writes=request.caches and request.cache_prompt,
+            hides=request.hides,
+            warms=request.warms,
+            request_id=request_id,
+        )
+        return wire.writing("messages", facts, request.stream, served.tokenizer.token_bytes)
 
 
 class CountTokens:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from ds4.core.json_text import WHITE
+from ds4.core.json_text import WHITE, deep, unlimited
 from ds4.server.envelopes import anthropic_error
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Finished
-from ds4.server.surfaces.generation import Answer, Renderer, dump
-from ds4.server.surfaces.messages_request import MessagesRequest
 from ds4.server.surfaces.messages_turns import hidden_signature
+from ds4.server.surfaces.rendering import Answer, Renderer, dump
 
 _quote = json.encoder.encode_basestring
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -30,9 +30,26 @@ def _event(name: str, **data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), dump({"type": name, **data}))
 
 
+@dataclass(frozen=True, slots=True)
+class MessagesFacts:
+    """What an answer says about its request.
+
+    prompt: its tokens. writes: what was computed of it is kept, and the client asked for that. hides: thinking is not
+    shown. warms: there is no answer. request_id: of the HTTP request, for errors.
+    """
+
+    id: str
+    model: str
+    prompt: int
+    writes: bool = False
+    hides: bool = False
+    warms: bool = False
+    request_id: str = ""
+
+
 class MessagesRenderer(Renderer):
-    def __init__(self, request: MessagesRequest, model: str) -> None:
-        self._request, self._model = request, model
+    def __init__(self, facts: MessagesFacts) -> None:
+        self._facts = facts
         self._open: str | int | None = None  # the block that is: "text", "thinking", or the number of a call
         self._index = -1  # of the last block
         self._before = self._after = b""  # around the text of its deltas
@@ -41,9 +58,8 @@ class MessagesRenderer(Renderer):
     # ---- a stream --------------------------------------------------------------------------------------------------
 
     def opening(self) -> bytes:
-        prompt = len(self._request.prompts[0])
         usage = {
-            "input_tokens": prompt,
+            "input_tokens": self._facts.prompt,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "output_tokens": 0,
@@ -52,23 +68,23 @@ class MessagesRenderer(Renderer):
         return _event("message_start", message=self._message([], None, None, usage))
 
     def at_once(self, event: Delta) -> bytes | None:
-        hidden = event.reasoning and self._request.hides
-        if self._open != ("thinking" if event.reasoning else "text") or hidden or self._request.warms:
+        hidden = event.reasoning and self._facts.hides
+        if self._open != ("thinking" if event.reasoning else "text") or hidden or self._facts.warms:
             return None
         return self.delta(event)
 
     def delta(self, event: Delta) -> bytes:
-        if self._request.warms:
+        if self._facts.warms:
             return b""
         kind = "thinking" if event.reasoning else "text"
         begun = b"" if self._open == kind else self._begin(kind, _empty(kind))
-        if event.reasoning and self._request.hides:
+        if event.reasoning and self._facts.hides:
             self._hidden.append(event.text)
             return begun
         return b"%b%b%b%b" % (begun, self._before, _quote(event.text).encode(), self._after)
 
     def call(self, event: CallDelta) -> bytes:
-        if self._request.warms:
+        if self._facts.warms:
             return b""
         begun = b""
         if event.id:
@@ -111,8 +127,11 @@ class MessagesRenderer(Renderer):
     def heartbeat(self) -> bytes:
         return _PING
 
-    def failed(self, error: ApiError, request_id: str) -> bytes:
-        return b"event: error\ndata: %b\n\n" % anthropic_error(error, request_id)
+    def error(self, error: ApiError) -> bytes:
+        return anthropic_error(error, self._facts.request_id)
+
+    def failed(self, error: ApiError) -> bytes:
+        return b"event: error\ndata: %b\n\n" % self.error(error)
 
     # ---- whole -----------------------------------------------------------------------------------------------------
 
@@ -121,7 +140,7 @@ class MessagesRenderer(Renderer):
         end = answer.finished
         assert end is not None
         reason, stop = self._reason(end)
-        blocks = [] if self._request.warms else self._blocks(answer.parts)
+        blocks = [] if self._facts.warms else self._blocks(answer.parts)
         usage = {**self._usage(end), "service_tier": "standard"}
         before, _, after = dump(self._message(0, reason, stop, usage)).partition(b'"content":0')
         return b'%b"content":[%b]%b' % (before, b",".join(blocks), after)
@@ -149,7 +168,7 @@ class MessagesRenderer(Renderer):
         if what == "text":
             return dump({**head, "text": said})
         if what == "thinking":
-            hidden = self._request.hides
+            hidden = self._facts.hides
             shown = "" if hidden else said
             return dump({**head, "thinking": shown, "signature": self._signature(said if hidden else "")})
         return dump(head)[:-1] + b',"input":%b}' % _input(said)
@@ -158,10 +177,10 @@ class MessagesRenderer(Renderer):
 
     def _message(self, content: Any, reason: str | None, stop: str | None, usage: dict[str, Any]) -> dict[str, Any]:
         return {
-            "id": self._request.id,
+            "id": self._facts.id,
             "type": "message",
             "role": "assistant",
-            "model": self._model,
+            "model": self._facts.model,
             "content": content,
             "stop_reason": reason,
             "stop_sequence": stop,
@@ -171,10 +190,10 @@ class MessagesRenderer(Renderer):
     def _signature(self, hidden: str) -> str:
         """Clients send thinking back only if it is signed. A shown thought needs no proof: what a client says that the
         model thought is as good as anything else it says."""
-        return hidden_signature(hidden) if self._request.hides else self._request.id
+        return hidden_signature(hidden) if self._facts.hides else self._facts.id
 
     def _reason(self, end: Finished) -> tuple[str, str | None]:
-        if self._request.warms or end.reason == "length":
+        if self._facts.warms or end.reason == "length":
             return "max_tokens", None
         if end.reason == "tool_calls":
             return "tool_use", None
@@ -183,8 +202,8 @@ class MessagesRenderer(Renderer):
     def _usage(self, end: Finished) -> dict[str, Any]:
         """The three kinds of input come to the whole prompt. Its last token is always computed, and never written."""
         computed = end.prompt_tokens - end.cached_tokens
-        written = computed - 1 if self._request.caches and self._request.cache_prompt else 0
-        warms = self._request.warms
+        written = computed - 1 if self._facts.writes else 0
+        warms = self._facts.warms
         return {
             "input_tokens": computed - written,
             "cache_creation_input_tokens": written,
@@ -198,15 +217,15 @@ def _empty(kind: str) -> dict[str, Any]:
     return {"type": "text", "text": ""} if kind == "text" else {"type": "thinking", "thinking": "", "signature": ""}
 
 
-_reader = json.JSONDecoder(parse_int=lambda digits: 0)  # its values are not used; Python's integers have a bound
+_value = unlimited.raw_decode  # its values are not used
 
 
 def _input(arguments: str) -> bytes:
     """A call's arguments as an object's JSON: whole ones as the model wrote them, numbers too."""
     try:
-        if isinstance(_reader.decode(arguments), dict):
+        if not deep(arguments) and isinstance(unlimited.decode(arguments), dict):
             return arguments.encode()
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     return whole_members(arguments).encode()
 
@@ -225,13 +244,14 @@ def whole_members(cut: str) -> str:
     try:
         while cut[at : at + 1] in ("{", ","):
             begin = skip(at + 1)
-            name, at = _reader.raw_decode(cut, begin)
+            name, at = _value(cut, begin)
             at = skip(at)
             if not isinstance(name, str) or cut[at : at + 1] != ":":
                 break
-            _, end = _reader.raw_decode(cut, skip(at + 1))
+            value = skip(at + 1)
+            _, end = _value(cut, value)
             at = skip(end)
-            if cut[at : at + 1] not in (",", "}"):
+            if cut[at : at + 1] not in (",", "}") or deep(cut[value:end]):
                 break
             made.append(cut[begin:end])
     except (ValueError, RecursionError):

@@ -9,7 +9,7 @@ import falcon.asgi
 
 from ds4.server.errors import ApiError
 from ds4.server.service import Served, Service
-from ds4.server.surfaces.generation import dump
+from ds4.server.surfaces.rendering import dump
 
 
 def describe(served: Served) -> dict[str, Any]:

@@ -19,9 +19,12 @@ from ds4.server.job import Job
 from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
 from ds4.server.service import Service
-from ds4.server.surfaces.generation import connection_of, dump, read_body
-from ds4.server.surfaces.responses_answer import ResponseAnswer
+from ds4.server.surfaces import wire
+from ds4.server.surfaces.generation import connection_of, read_body
+from ds4.server.surfaces.rendering import dump
+from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
+from ds4.server.surfaces.wire import ResponseWriting
 
 log = logging.getLogger("ds4.server")
 
@@ -29,14 +32,14 @@ log = logging.getLogger("ds4.server")
 class Run:
     """A response that is being made: its job, its answer so far, and where it is kept."""
 
-    def __init__(self, asked: ResponsesRequest, answer: ResponseAnswer, job: Job, engine: EngineLoop) -> None:
+    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, engine: EngineLoop) -> None:
         self.asked, self.answer, self.job, self._engine = asked, answer, job, engine
         self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
     def stored(self) -> Stored:
-        answer, asked = self.answer, self.asked
-        return Stored(asked.generation.id, asked.previous, answer.body, asked.input, answer.output)
+        asked, body = self.asked, json.loads(self.answer.whole())
+        return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"))
 
     async def settle(self, desk: Desk) -> None:
         """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
@@ -102,16 +105,16 @@ class Desk:
         clock = asyncio.get_running_loop().time
 
         def shortcut(event: Delta) -> bool:
-            if push is None or (data := answer.glimpse(event)) is None or not push(data):
+            if push is None or (data := answer.at_once(event)) is None or not push(data):
                 return False
-            answer.commit(event)
+            answer.said(event)
             channel.quiet_since = clock()
             return True
 
         try:
             channel.quiet_since = clock()
             yield answer.opening()
-            channel.shortcut = shortcut  # from here on the headers are out
+            channel.shortcut = shortcut if answer.quick else None  # from here on the headers are out
             while not answer.ended:
                 parts = []
                 for event in await channel.take():
@@ -138,6 +141,18 @@ class Desk:
             return await self.store.get(id)
         except Missing:
             raise not_found(id) from None
+
+
+def answer_facts(asked: ResponsesRequest) -> ResponseFacts:
+    """What a response says about its request."""
+    return ResponseFacts(
+        members={name: dump(value) for name, value in asked.head.items()},
+        tools=asked.tools.known,
+        queued=asked.background,
+        summary=asked.summary,
+        sealed=asked.sealed,
+        parallel=asked.parallel,
+    )
 
 
 def not_found(id: str) -> ApiError:
@@ -173,7 +188,7 @@ class Responses:
         if connection.gone:
             raise ClientGone
         served = service.ready()  # it may have begun to stop while the prompt was tokenised
-        answer = ResponseAnswer(asked, served.tokenizer.token_bytes)
+        answer = wire.responding(answer_facts(asked), asked.generation.stream, served.tokenizer.token_bytes)
         job = served.engine.submit(asked.generation)
         run = Run(asked, answer, job, served.engine)
         if not asked.background:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ds4.core.json_text import loads
 from ds4.server.errors import invalid
 from ds4.server.request import Body, kind, wrong_type
 
@@ -149,10 +150,11 @@ def objects(body: Body, name: str) -> list[Body]:
     return [Body(item, f"{path}[{index}]") for index, item in enumerate(value)]
 
 
-_OPENING = re.compile(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
+_OPENING = re.compile(r'[ \t\n\r]*\{[ \t\n\r]*"' + INPUT + r'"[ \t\n\r]*:[ \t\n\r]*"')
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _UNIT = re.compile(r"\\u[0-9a-fA-F]{4}")
 
 
@@ -185,10 +187,12 @@ class CustomInput:
             return ""
         whole = "".join(self._seen)
         try:
-            read = json.loads(whole)
+            read = loads(whole)
         except ValueError:
             read = None
-        more = read[INPUT] if isinstance(read, dict) and isinstance(read.get(INPUT), str) else whole
+        more = whole
+        if isinstance(read, dict) and isinstance(read.get(INPUT), str):
+            more = _SURROGATE.sub("\ufffd", read[INPUT])
         self.text.append(more)
         return more
 

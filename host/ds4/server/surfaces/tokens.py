@@ -11,7 +11,8 @@ from ds4.server.errors import invalid
 from ds4.server.request import Body, token_ids, wrong_type
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.chat_request import read_chat
-from ds4.server.surfaces.generation import dump, read_body
+from ds4.server.surfaces.generation import read_body
+from ds4.server.surfaces.rendering import dump
 
 
 class Tokenize:
