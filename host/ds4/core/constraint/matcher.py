@@ -109,7 +109,7 @@ class Matcher:
         if self._matcher.is_error():
             raise self._error("mask")
         if not any(words):
-            raise ConstraintError("no answer fits the grammar", code="grammar")
+            raise ConstraintError("no answer fits it", subject="grammar", code="grammar")
         return words
 
     @property
@@ -127,6 +127,8 @@ class Matcher:
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
     def _error(self, where: str) -> ConstraintError:
+        if self._matcher.stop_reason() in ("NoExtension", "NoExtensionBias"):
+            return ConstraintError("no answer fits it", subject="grammar", code="grammar")
         if self._matcher.stop_reason() in ("ParserTooComplex", "LexerTooComplex"):
             return ConstraintError("the grammar is too complex to follow", subject="grammar", code="complexity")
         return ConstraintError(reason(self._matcher.get_error()), subject=where, code="broken")
