@@ -69,6 +69,21 @@ class Dialect(Protocol):
         """Special tokens that the parser reads: their text must reach it."""
         ...
 
+    @property
+    def tags(self) -> tuple[str, str] | None:
+        """What an answer may open reasoning with by itself ("": only prompts do), and what ends it."""
+        ...
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """What begins a block of tool calls; none where a call looks like any JSON."""
+        ...
+
+    @property
+    def tells_format(self) -> bool:
+        """Whether prompts tell the model of `response_format`; otherwise a request must not have one."""
+        ...
+
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
         """context: positions there are. Raises ChatError for what the dialect does not have; TemplateError,
         EncoderError."""

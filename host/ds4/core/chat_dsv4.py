@@ -36,6 +36,9 @@ class Dsv4Chat:
 
     thinks = calls_tools = True
     visible = frozenset({THINK, ENDTHINK, DSML})
+    tags = ("", ENDTHINK)
+    openers = (f"<{DSML}tool_calls>",)
+    tells_format = True
 
     def __init__(self) -> None:
         self._memory = CallMemory()

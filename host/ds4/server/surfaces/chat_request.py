@@ -18,8 +18,11 @@ ALIASES = {"deepseek-chat": False, "deepseek-reasoner": True}
 _SWITCHES = ("thinking", "enable_thinking", "think")
 
 
-def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = False) -> ChatRequest:
-    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning."""
+def read_chat(
+    body: Body, *, generation_prompt: bool = True, thinks: bool = False, response_format: Any = None
+) -> ChatRequest:
+    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning;
+    response_format: what the model is told of it."""
     model = body.text("model")
     messages = read_messages(body)
     tools = _tools(body)
@@ -32,7 +35,14 @@ def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = Fals
         raise invalid(
             f"'reasoning_effort' must be one of {', '.join(EFFORTS)}, not {effort[:40]!r}.", "reasoning_effort"
         )
-    return ChatRequest(messages, tools, thinking=thinking, effort=effort, generation_prompt=generation_prompt)
+    return ChatRequest(
+        messages,
+        tools,
+        response_format=response_format,
+        thinking=thinking,
+        effort=effort,
+        generation_prompt=generation_prompt,
+    )
 
 
 def read_messages(body: Body) -> list[dict[str, Any]]:
@@ -159,9 +169,6 @@ def _refuse_unsupported(body: Body) -> None:
     body.refuse("function_call", ("none",), "Functions are not supported by this server; use tools.")
     if body.get("tools"):
         body.refuse("parallel_tool_calls", (True,), "Answers cannot be held to a single tool call yet.")
-    response_format = body.nested("response_format")
-    if response_format.get("type") not in (None, "text"):
-        raise _not_yet("response_format", "Answers cannot be held to JSON yet: 'response_format' may be 'text'.")
 
 
 def _thinking(body: Body) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import falcon.asgi
 
 from ds4.server.answer import ChatAnswer
+from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops
 from ds4.server.service import Served, Service
@@ -39,6 +40,8 @@ class Messages(Generating):
             # Worded as Anthropic's API words it: clients look for this to shorten the conversation.
             message = f"prompt is too long: {len(ids)} tokens > {served.context - 1} maximum"
             raise invalid(message, "messages", "context_length_exceeded")
+        asked = messages_format(body)
+        grammar = await served.constraints.of_chat(asked, dialect, chat, prompt)
         return MessagesRequest(
             id=new_id("msg", "_"),
             prompts=[ids],
@@ -47,6 +50,8 @@ class Messages(Generating):
             stop=stop,
             ignore_eos=ignore_eos,
             answer=ChatAnswer(dialect, prompt, "toolu_") if dialect.thinks or dialect.calls_tools else None,
+            grammar=None if max_tokens == 0 else grammar,
+            constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and reuse,
             stream=stream,
             caches=caches,

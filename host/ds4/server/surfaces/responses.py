@@ -183,6 +183,7 @@ class Responses:
         body = await read_body(req, served)
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
+        await served.constraints.compile(asked.generation)
         asked.generation.nbytes = len(connection.body)
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:

@@ -10,6 +10,7 @@ from ds4.core.chat import EFFORTS, ChatRequest
 from ds4.errors import Ds4Error
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
+from ds4.server.constraints import responses_format
 from ds4.server.errors import ApiError, from_error, invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, wrong_type
 from ds4.server.response_store import Missing, ResponseStore
@@ -64,7 +65,9 @@ async def read_chat(body: Body, served: Served, store: ResponseStore) -> tuple[C
         expected = ", ".join(EFFORTS)
         raise invalid(f"'reasoning.effort' must be one of {expected}, not {effort[:40]!r}.", "reasoning.effort")
     thinking = ALIASES.get(body.text("model") or "") if dialect.thinks else None
-    return ChatRequest(talk, tools.functions, thinking=thinking, effort=effort), tools, own
+    asked = responses_format(body)
+    told = None if asked is None or not dialect.tells_format else asked.told
+    return ChatRequest(talk, tools.functions, response_format=told, thinking=thinking, effort=effort), tools, own
 
 
 async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int]]:
@@ -97,6 +100,8 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         )
     chat, tools, own = await read_chat(body, served, store)
     answer, ids = await tokens(chat, served)
+    asked = responses_format(body)
+    grammar = await served.constraints.of_chat(asked, answer.dialect, chat, answer.prompt)
     generation = GenerationRequest(
         id=item_id("resp"),
         prompts=[ids],
@@ -106,6 +111,8 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         ignore_eos=options.ignore_eos,
         logprobs=(top or 0) if wants_logprobs else None,
         answer=answer,
+        grammar=grammar,
+        constrained_by=None if asked is None else asked.param,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,
         created=int(time.time()),
@@ -191,7 +198,10 @@ def _head(body: Body, served: Served) -> dict[str, Any]:
         "reasoning": {"effort": reasoning.text("effort"), "summary": summary},
         "safety_identifier": body.text("safety_identifier"),
         "service_tier": "default",
-        "text": {"format": {"type": "text"}, "verbosity": form.text("verbosity") or "medium"},
+        "text": {
+            "format": form.nested("format").data or {"type": "text"},
+            "verbosity": form.text("verbosity") or "medium",
+        },
         "tool_choice": "auto" if body.get("tool_choice") is None else body.get("tool_choice"),
         "tools": body.get("tools") or [],
         "truncation": _one_of(truncation, "truncation", ("auto", "disabled")),
@@ -231,10 +241,5 @@ def _strings(body: Body, name: str) -> list[str]:
 
 
 def _refuse_unsupported(body: Body) -> None:
-    form = body.nested("text").nested("format")
-    if form.get("type") not in (None, "text"):
-        raise invalid(
-            "Answers cannot be held to JSON yet: 'text.format' may be 'text'.", "text.format", "unsupported_parameter"
-        )
     body.refuse("conversation", (), "Conversations are not kept by this server; use 'previous_response_id'.")
     body.refuse("prompt", (), "Prompt templates are not kept by this server; send 'input'.")
