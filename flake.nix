@@ -27,6 +27,7 @@
               ps.httptools
               ps.httpx
               ps.jinja2
+              ps.llguidance
               ps.mypy
               ps.numpy
               ps.openai

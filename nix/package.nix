@@ -8,6 +8,7 @@ let
     ps.falcon
     ps.httptools
     ps.jinja2
+    ps.llguidance
     ps.numpy # of ds4-synth
     ps.prometheus-client
     ps.prompt-toolkit

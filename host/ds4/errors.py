@@ -72,6 +72,12 @@ class ChatError(Ds4Error):
     code = "chat"
 
 
+class ConstraintError(Ds4Error):
+    """A grammar or schema that answers cannot be held to: malformed, contradictory, or past its bounds."""
+
+    code = "constraint"
+
+
 class SamplingError(Ds4Error):
     """A sampling parameter out of its range."""
 

@@ -63,7 +63,7 @@ let
     python311 = host "python3.11" // {
       # A typing mistake in a package's name must fail the check.
       withPackages = f: host "python3-env:${builtins.concatStringsSep "," (map (p: p.name) (f (lib.genAttrs [
-        "anthropic" "cffi" "falcon" "hypothesis" "httptools" "httpx" "jinja2" "mypy" "numpy" "openai" "prometheus-client" "prompt-toolkit"
+        "anthropic" "cffi" "falcon" "hypothesis" "httptools" "httpx" "jinja2" "llguidance" "mypy" "numpy" "openai" "prometheus-client" "prompt-toolkit"
         "psutil" "pytest" "pytest-benchmark" "syrupy" "tokenizers" "uvicorn" "uvloop"
       ] host)))}";
     };

@@ -162,6 +162,12 @@ class Tokenizer:
             _check_unicode(text)
         return [list(ids) for ids in self._merge([prefix + t if t else t for t in texts])]
 
+    def continuation(self, text: str) -> list[int]:
+        """Ids of text that follows other text: as `encode`, without the space that some models put in front of a
+        prompt's first word."""
+        _check_unicode(text)
+        return list(self._merge([text])[0]) if text else []
+
     def with_bos(self, ids: list[int]) -> list[int]:
         """The ids with BOS in front where the model wants one and they do not start with it."""
         bos = self.bos_id

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
@@ -33,6 +34,7 @@ class GenerationRequest:
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
     answer:     how answers are read, of a chat; None: their text is all there is.
+    grammar:    what answers are held to, all of their text, reasoning included.
     """
 
     id: str
@@ -44,6 +46,7 @@ class GenerationRequest:
     ignore_eos: bool = False
     logprobs: int | None = None
     answer: ChatAnswer | None = None
+    grammar: Grammar | None = None
     cache_prompt: bool = True
     stream: bool = False
     include_usage: bool = False

@@ -1,0 +1,179 @@
+"""Grammars against a model's vocabulary: which tokens may come next.
+
+    Vocabulary(tokenizer)            once for a tokenizer; takes a second for large ones, on first use
+    vocabulary.matcher(grammar)      compiles, or takes from a small cache; milliseconds, GIL released
+    matcher.mask(drawn)              allow-mask after the tokens drawn so far, for NativeSession.set_mask
+
+Compiling is safe from any thread; a Matcher belongs to one answer and is used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+import llguidance
+
+from ds4.core.constraint.grammar import Grammar, after_reasoning
+from ds4.core.tokenizer import Tokenizer
+from ds4.errors import ConstraintError
+
+_CACHED: Final = 32
+"""Compiled grammars kept: agents ask for the same one with every turn."""
+_STACK: Final = 256 << 20
+"""Bytes of stack, of address space rather, that the compiler may recurse in."""
+_LIMITS: Final = llguidance.LLParserLimits(
+    initial_lexer_fuel=1_000_000,  # some 20 ms
+    step_lexer_fuel=200_000,  # some 15 ms
+    step_max_items=50_000,
+    max_lexer_states=50_000,
+    max_grammar_size=200_000,
+    verbose_errors=False,
+)
+
+
+class _Tokens:
+    """A tokenizer as llguidance wants it. Calls give the ids of text that a grammar forces, as the model would write
+    them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._encode = tokenizer.continuation
+        stops = sorted(tokenizer.stop_ids)
+        self.eos_token_id = tokenizer.eos_id if tokenizer.eos_id is not None else stops[0]
+        self.bos_token_id = tokenizer.bos_id
+        self.tokens = [tokenizer.token_bytes(index) for index in range(tokenizer.n_vocab)]
+        self.special_token_ids = sorted(set(tokenizer.special_tokens.values()) | tokenizer.stop_ids)
+
+    def __call__(self, text: bytes) -> list[int]:
+        return self._encode(text.decode())
+
+
+class Vocabulary:
+    """The tokens of a tokenizer, ready for grammars."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._ready: llguidance.LLTokenizer | None = None
+        self._compiled: OrderedDict[str, llguidance.LLMatcher] = OrderedDict()
+
+    def after_reasoning(self, grammar: Grammar, close: str) -> Grammar:
+        """The grammar behind reasoning that the prompt has opened and `close` ends, which may be a special token."""
+        token = self._tokenizer.special_tokens.get(close)
+        return after_reasoning(grammar, close if token is None else token, self._tokenizer.stop_ids)
+
+    def matcher(self, grammar: Grammar) -> Matcher:
+        """A matcher at the answer's beginning. ConstraintError for a grammar that does not compile, passes its bounds,
+        or allows no answer."""
+        with self._lock:
+            ready = self._compiled.get(grammar.lark)
+            if ready is not None:
+                self._compiled.move_to_end(grammar.lark)
+                return Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
+            if self._ready is None:
+                self._ready = self._build()
+            tokens = self._ready
+        ready = _on_deep_stack(tokens, grammar.lark)
+        first = Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
+        first.mask(())
+        with self._lock:
+            self._compiled[grammar.lark] = ready
+            while len(self._compiled) > _CACHED:
+                self._compiled.popitem(last=False)
+        return Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
+
+    def _build(self) -> llguidance.LLTokenizer:
+        if not self._tokenizer.stop_ids:
+            raise ConstraintError("this model's vocabulary has no token that ends an answer", code="no_stop_token")
+        wrapper = llguidance.TokenizerWrapper(_Tokens(self._tokenizer))
+        return llguidance.LLTokenizer(wrapper, eos_token=sorted(self._tokenizer.stop_ids))
+
+
+def _on_deep_stack(tokens: llguidance.LLTokenizer, lark: str) -> llguidance.LLMatcher:
+    """Compiles on a thread of its own: the compiler recurses along rules and references."""
+    done: Future[Any] = Future()
+
+    def compile_it() -> None:
+        try:
+            done.set_result(llguidance.LLMatcher(tokens, lark, log_level=0, limits=_LIMITS))
+        except BaseException as error:
+            done.set_exception(error)
+
+    with _STACK_LOCK:
+        before = threading.stack_size(_STACK)
+        try:
+            threading.Thread(target=compile_it, name="ds4-grammar", daemon=True).start()
+        finally:
+            threading.stack_size(before)
+    matcher: llguidance.LLMatcher = done.result()
+    if matcher.is_error():
+        raise ConstraintError(_reason(matcher.get_error()), code="grammar")
+    return matcher
+
+
+_STACK_LOCK = threading.Lock()
+_CONTEXT = re.compile(r"\n +\d+ \|.*", re.DOTALL)
+_WHERE = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")
+
+
+def _reason(error: str) -> str:
+    """What the compiler says, without its picture of the grammar, which the client did not write as it stands."""
+    return _WHERE.sub("", _CONTEXT.sub("", error.strip())).removeprefix("failed to compile JSON schema: ")[:500]
+
+
+class Matcher:
+    """How far one answer has come in its grammar."""
+
+    __slots__ = ("_matcher", "_seen", "_stops")
+
+    def __init__(self, matcher: llguidance.LLMatcher, stops: Collection[int]) -> None:
+        self._matcher, self._stops, self._seen = matcher, frozenset(stops), 0
+
+    def copy(self) -> Matcher:
+        """As far, independent from here on."""
+        other = Matcher(self._matcher.deep_copy(), self._stops)
+        other._seen = self._seen
+        return other
+
+    def advance(self, token: int) -> None:
+        """Takes in a drawn token. ConstraintError (broken) for one that the mask does not allow: a bug, not a client's
+        fault; (complexity) where following the grammar passes its bounds."""
+        if not self._matcher.consume_token(token):
+            raise self._error(f"token {token}")
+        self._seen += 1
+
+    def mask(self, drawn: Sequence[int] = ()) -> bytes:
+        """The tokens that may follow `drawn`, all tokens of the answer so far, of which the first `seen` are known
+        already: bit id % 32 of little-endian word id / 32. Once the answer is complete: those that end it."""
+        for index in range(self._seen, len(drawn)):
+            self.advance(drawn[index])
+        words: bytes = self._matcher.compute_bitmask()
+        if self._matcher.is_error():
+            raise self._error("mask")
+        if not any(words):
+            raise ConstraintError("no answer fits the grammar", code="grammar")
+        return words
+
+    @property
+    def seen(self) -> int:
+        return self._seen
+
+    @property
+    def accepting(self) -> bool:
+        """Whether the answer may end here."""
+        return bool(self._matcher.is_accepting())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is complete: nothing but its end may follow."""
+        return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
+
+    def _error(self, where: str) -> ConstraintError:
+        reason = str(self._matcher.stop_reason())
+        if reason in ("ParserTooComplex", "LexerTooComplex"):
+            return ConstraintError("the grammar is too complex to follow", subject="grammar", code="complexity")
+        return ConstraintError(_reason(self._matcher.get_error()), subject=where, code="broken")
