@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.events import Parser
 from ds4.core.output.grammar.rules import ToolRules
 from ds4.core.output.tools import MadeCall
@@ -85,7 +86,7 @@ class Dialect(Protocol):
         """For one answer to the prompt."""
         ...
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> str:
+    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
         """What answers to the prompt may be (see `output.grammar`). ChatError for a tool that cannot be held so."""
         ...
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ds4.core import components
 from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.conversation import conversation, thinking_of
 from ds4.core.encoder_dsv4 import DSML, ENDTHINK, THINK, Conversation, encode
 from ds4.core.output.dsml import DsmlParser, read_block
@@ -78,7 +79,7 @@ class Dsv4Chat:
     def parser(self, prompt: Prompt) -> Parser:
         return parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> str:
+    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
         return tool_grammar(DSML_STYLE, rules, thinking=prompt.thinking, tags=("", ENDTHINK))
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.dialects import Dialect as AnswerDialect
 from ds4.core.output.dialects import detect
 from ds4.core.output.events import ContentDelta, Event, Finish, Mode, Parser
@@ -97,7 +98,7 @@ class TemplateChat:
             return PlainParser()
         return self._answers.parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> str:
+    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
         how = style(self._answers.tools, self.visible)
         return tool_grammar(how, rules, thinking=prompt.thinking, tags=self._answers.tags)
 

@@ -71,7 +71,9 @@ def lark(text: str) -> Grammar:
     return Grammar(text if text.endswith("\n") else text + "\n")
 
 
-_DEFINES = re.compile(r":")  # every definition has a colon; one in a string counts too, which only makes the bound safer
+_DEFINES = re.compile(
+    r":"
+)  # every definition has a colon; one in a string counts too, which only makes the bound safer
 
 
 def check_text(text: str, what: str, limit: int, code: str) -> None:

@@ -12,9 +12,10 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from ds4.core.constraint.grammar import Grammar, literal, regex_terminal
 from ds4.core.output.grammar.frame import Style, Written
 from ds4.core.output.grammar.parameters import Value, parameters
-from ds4.core.output.grammar.rules import Rules, TextForm, ToolRule, ToolRules, literal, pattern
+from ds4.core.output.grammar.rules import Rules, TextForm, ToolRule, ToolRules
 
 _BAR = "｜DSML｜"
 _OPENERS = tuple([f"<{prefix}tool_calls>" for prefix in (_BAR, _BAR[1:], "")])
@@ -78,8 +79,8 @@ def _raw(text: str) -> str:
 def _formed(out: Rules, form: TextForm) -> str:
     """Text of a form, up to the close tag."""
     if form.syntax == "lark":
-        return f"{out.embed(form.definition)} {literal(_CLOSE)}"
-    return out.lazy(f"(/{pattern(form)}/ & ~/(?s:.*){_ANY_CLOSE}(?s:.*)/) /{_ANY_CLOSE}/")
+        return f"{out.embed(Grammar(form.definition))} {literal(_CLOSE)}"
+    return out.lazy(f"({regex_terminal('(?:' + form.definition + ')')} & ~/(?s:.*){_ANY_CLOSE}(?s:.*)/) /{_ANY_CLOSE}/")
 
 
 def _text(out: Rules) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ds4.core.constraint.grammar import literal
 from ds4.core.output.grammar.frame import Style, Written
 from ds4.core.output.grammar.json_calls import call
-from ds4.core.output.grammar.rules import Rules, ToolRules, literal
+from ds4.core.output.grammar.rules import Rules, ToolRules
 
 
 def enclosed(opener: str, closer: str) -> Style:

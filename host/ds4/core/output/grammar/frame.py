@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.grammar.rules import Rules, ToolRules, escaped
 
 _WHITE = r"[ \t\r\n]*"
@@ -30,7 +31,7 @@ class Style:
     bare: str = ""
 
 
-def tool_grammar(style: Style | None, rules: ToolRules, *, thinking: bool, tags: tuple[str, str] | None) -> str:
+def tool_grammar(style: Style | None, rules: ToolRules, *, thinking: bool, tags: tuple[str, str] | None) -> Grammar:
     """A grammar of answers. style: None: nothing is a call, whatever is written. thinking: the answer begins in
     reasoning; tags: what reasoning stands between, which without `thinking` the answer itself may open.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ds4.core.output.grammar.rules import Rules, TextForm, ToolRule, ToolRules, literal
+from ds4.core.constraint.grammar import literal
+from ds4.core.output.grammar.rules import Rules, TextForm, ToolRule, ToolRules
 
 
 def call(out: Rules, rules: ToolRules, arguments: str = "arguments") -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ds4.core.constraint.grammar import literal
 from ds4.core.output.grammar.frame import Style, Written
 from ds4.core.output.grammar.json_calls import call, values
-from ds4.core.output.grammar.rules import Rules, ToolRules, literal
+from ds4.core.output.grammar.rules import Rules, ToolRules
 
 _OPENER, _ARGUMENTS = "[TOOL_CALLS]", "[ARGS]"
 

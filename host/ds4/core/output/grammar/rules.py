@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ds4.core.constraint.grammar import Grammar, json_rule, nested
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
@@ -58,11 +59,6 @@ class ToolRules:
             raise ValueError("a call is forced, of no tool")
 
 
-def literal(text: str) -> str:
-    """Text as Lark has it between quotes. Never empty, which no lexeme is."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}/]")
 
 
@@ -70,12 +66,6 @@ def escaped(text: str) -> str:
     """Text in a regular expression of Lark, which stands between slashes."""
     out = _SPECIAL.sub(r"\\\g<0>", text)
     return out.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
-
-
-def pattern(form: TextForm) -> str:
-    """A form's regular expression between Lark's slashes."""
-    out = re.sub(r"\\.|/", lambda found: r"\/" if found[0] == "/" else found[0], form.definition, flags=re.DOTALL)
-    return "(?:" + out.replace("\n", r"\n").replace("\r", r"\r") + ")"
 
 
 class Rules:
@@ -107,7 +97,7 @@ class Rules:
         return name
 
     def json(self, schema: Mapping[str, Any]) -> str:
-        return self.rule("%json " + json.dumps(schema))
+        return self.rule(json_rule(schema))
 
     def subset(self, items: Sequence[str], required: Sequence[bool]) -> str:
         """Each item at most once, in any order; the required ones are there. Beyond MOST_SET items: in their order."""
@@ -120,12 +110,11 @@ class Rules:
             self._lines.append(f"  | {items[index]} {name}::set_bit({bit}) %if bit_clear({bit})")
         return f"{name}::0x0"
 
-    def embed(self, lark: str) -> str:
-        """The start rule of somebody else's grammar, whose names are its own."""
-        return self.rule("%lark {\n" + lark + "\n}")
+    def embed(self, grammar: Grammar) -> str:
+        return self.rule(nested(grammar))
 
-    def grammar(self, start: str) -> str:
-        return "\n".join([f"start: {start}", *self._lines, ""])
+    def grammar(self, start: str) -> Grammar:
+        return Grammar("\n".join([f"start: {start}", *self._lines, ""]))
 
 
 MOST_SET = 60
