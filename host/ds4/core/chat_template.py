@@ -51,7 +51,7 @@ class TemplateChat:
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
         self._refuse(request)
         variables = {**self._thinking(request), **request.variables}
-        tools = template_tools(request.tools)
+        tools = template_tools(request.tools if self.calls_tools else ())
         segments = self.template.render(
             template_messages(request.messages, self._needs),
             add_generation_prompt=request.generation_prompt,
@@ -72,7 +72,7 @@ class TemplateChat:
             raise ChatError("this model's chats cannot go on with an answer", subject="messages", code="chat_prefix")
         if self.calls_tools:
             return
-        if request.tools:
+        if request.may_call:
             raise ChatError("this model's chats have no tools", subject="tools", code="chat_tools")
         for index, message in enumerate(request.messages):
             if message.get("tool_calls"):

@@ -23,6 +23,7 @@ from ds4.server.surfaces.generation import (
     timings,
     usage,
 )
+from ds4.server.surfaces.tool_rules import held
 
 _quote = json.encoder.encode_basestring
 
@@ -38,6 +39,7 @@ class ChatCompletions(Generating):
             raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "messages")
+        grammar = held(dialect, chat, prompt)
         return GenerationRequest(
             id=new_id("chatcmpl"),
             prompts=[ids],
@@ -47,6 +49,7 @@ class ChatCompletions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=(top or 0) if wanted else None,
+            grammar=grammar,
             answer=ChatAnswer(dialect, prompt) if dialect.thinks or dialect.calls_tools else None,
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,

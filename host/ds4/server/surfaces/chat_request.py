@@ -7,6 +7,7 @@ from typing import Any
 from ds4.core.chat import EFFORTS, ChatRequest
 from ds4.server.errors import ApiError, invalid
 from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.surfaces.chat_tools import name_of, objects, read_tools
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """OpenAI's developer messages are its system messages under another name. Not DeepSeek's own role of that name, which
@@ -22,7 +23,7 @@ def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = Fals
     """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning."""
     model = body.text("model")
     messages = read_messages(body)
-    tools = _tools(body)
+    tools, calls = read_tools(body)
     _refuse_unsupported(body)
     thinking = _thinking(body)
     if thinking is None and thinks:
@@ -32,7 +33,9 @@ def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = Fals
         raise invalid(
             f"'reasoning_effort' must be one of {', '.join(EFFORTS)}, not {effort[:40]!r}.", "reasoning_effort"
         )
-    return ChatRequest(messages, tools, thinking=thinking, effort=effort, generation_prompt=generation_prompt)
+    return ChatRequest(
+        messages, tools, thinking=thinking, effort=effort, generation_prompt=generation_prompt, calls=calls
+    )
 
 
 def read_messages(body: Body) -> list[dict[str, Any]]:
@@ -93,29 +96,10 @@ def _content(content: object, path: str) -> str | list[dict[str, str]]:
     return parts[0]["text"] if len(parts) == 1 else parts
 
 
-def _objects(body: Body, name: str) -> list[Body]:
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise wrong_type(body.param(name), "an array", value)
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise wrong_type(f"{body.param(name)}[{index}]", "an object", item)
-    return [Body(item, f"{body.param(name)}[{index}]") for index, item in enumerate(value)]
-
-
-def _name(function: Body) -> str:
-    name = function.text("name")
-    if not name:
-        raise invalid(f"'{function.param('name')}' is required.", function.param("name"), "missing_field")
-    return name
-
-
 def _calls(message: Body) -> list[dict[str, Any]]:
     """Tool calls that the assistant made."""
     calls = []
-    for call in _objects(message, "tool_calls"):
+    for call in objects(message, "tool_calls"):
         call.refuse("type", ("function",), "Only calls of functions are known.")
         function = call.nested("function")
         arguments = function.text("arguments")
@@ -123,31 +107,10 @@ def _calls(message: Body) -> list[dict[str, Any]]:
             {
                 "id": call.text("id") or "",
                 "type": "function",
-                "function": {"name": _name(function), "arguments": arguments or ""},
+                "function": {"name": name_of(function), "arguments": arguments or ""},
             }
         )
     return calls
-
-
-def _tools(body: Body) -> list[dict[str, Any]]:
-    """The tools that the model may call: none where tool_choice says so."""
-    tools = []
-    for tool in _objects(body, "tools"):
-        if tool.get("type") not in (None, "function"):
-            raise invalid("Only tools of type 'function' are supported.", tool.param("type"), "unsupported_parameter")
-        function = tool.nested("function")
-        _name(function)
-        function.text("description")
-        function.nested("parameters")
-        tools.append({"type": "function", "function": dict(function.data)})
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict) or choice == "required":
-        raise _not_yet("tool_choice", "A tool call cannot be forced yet: 'tool_choice' may be 'auto' or 'none'.")
-    if choice not in (None, "auto", "none"):
-        if not isinstance(choice, str):
-            raise wrong_type("tool_choice", "a string or an object", choice)
-        raise invalid(f"'tool_choice' must be 'auto' or 'none', not {choice[:40]!r}.", "tool_choice")
-    return [] if choice == "none" else tools
 
 
 def _not_yet(param: str, message: str) -> ApiError:
@@ -155,10 +118,6 @@ def _not_yet(param: str, message: str) -> ApiError:
 
 
 def _refuse_unsupported(body: Body) -> None:
-    body.refuse("functions", ([],), "Functions are not supported by this server; use tools.")
-    body.refuse("function_call", ("none",), "Functions are not supported by this server; use tools.")
-    if body.get("tools"):
-        body.refuse("parallel_tool_calls", (True,), "Answers cannot be held to a single tool call yet.")
     response_format = body.nested("response_format")
     if response_format.get("type") not in (None, "text"):
         raise _not_yet("response_format", "Answers cannot be held to JSON yet: 'response_format' may be 'text'.")

@@ -289,7 +289,7 @@ class InputTokens:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.desk.service.ready()
         chat, _, _ = await read_chat(await read_body(req, served), served, self.desk.store)
-        _, ids = await tokens(chat, served)
+        _, ids, _ = await tokens(chat, served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
+from ds4.core.constraint.grammar import Grammar
 from ds4.errors import Ds4Error
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
@@ -18,6 +19,7 @@ from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.generation import check_context
 from ds4.server.surfaces.responses_items import Item, messages, not_found, read_input, references
 from ds4.server.surfaces.responses_tools import Tools, read_tools
+from ds4.server.surfaces.tool_rules import held
 
 _SUMMARIES = ("auto", "concise", "detailed")
 _PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort", "thinking": "reasoning.effort"}
@@ -64,20 +66,24 @@ async def read_chat(body: Body, served: Served, store: ResponseStore) -> tuple[C
         expected = ", ".join(EFFORTS)
         raise invalid(f"'reasoning.effort' must be one of {expected}, not {effort[:40]!r}.", "reasoning.effort")
     thinking = ALIASES.get(body.text("model") or "") if dialect.thinks else None
-    return ChatRequest(talk, tools.functions, thinking=thinking, effort=effort), tools, own
+    return ChatRequest(talk, tools.functions, thinking=thinking, effort=effort, calls=tools.calls), tools, own
 
 
-async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int]]:
-    """How the answer is read, and the prompt's ids. What is refused is told with this API's names of fields."""
+async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int], Grammar | None]:
+    """How the answer is read, the prompt's ids, and what the answer is held to.
+
+    What is refused is told with this API's names of fields.
+    """
     try:
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "input")
+        grammar = held(served.prompts.dialect(), chat, prompt)
     except Ds4Error as error:
         told = from_error(error)
         name, bracket, rest = (told.param or "").partition("[")
         param = _PARAMS.get(name, name) + ("" if name == "messages" else bracket + rest)
         raise ApiError(told.status, told.message, code=told.code, param=param or None) from error
-    return ChatAnswer(served.prompts.dialect(), prompt), ids
+    return ChatAnswer(served.prompts.dialect(), prompt), ids, grammar
 
 
 async def read_request(body: Body, served: Served, store: ResponseStore) -> ResponsesRequest:
@@ -96,7 +102,7 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
             "A response in the background cannot be streamed; retrieve it instead.", "stream", "unsupported_parameter"
         )
     chat, tools, own = await read_chat(body, served, store)
-    answer, ids = await tokens(chat, served)
+    answer, ids, grammar = await tokens(chat, served)
     generation = GenerationRequest(
         id=item_id("resp"),
         prompts=[ids],
@@ -106,6 +112,7 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         ignore_eos=options.ignore_eos,
         logprobs=(top or 0) if wants_logprobs else None,
         answer=answer,
+        grammar=grammar,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,
         created=int(time.time()),
