@@ -77,6 +77,21 @@ class Dialect(Protocol):
         """Special tokens that the parser reads: their text must reach it."""
         ...
 
+    @property
+    def tags(self) -> tuple[str, str] | None:
+        """What an answer may open reasoning with by itself ("": only prompts do), and what ends it."""
+        ...
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """What begins a block of tool calls; none where a call looks like any JSON."""
+        ...
+
+    @property
+    def tells_format(self) -> bool:
+        """Whether prompts tell the model of `response_format`; otherwise a request must not have one."""
+        ...
+
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
         """context: positions there are. Raises ChatError for what the dialect does not have; TemplateError,
         EncoderError."""
@@ -86,8 +101,9 @@ class Dialect(Protocol):
         """For one answer to the prompt."""
         ...
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
-        """What answers to the prompt may be (see `output.grammar`). ChatError for a tool that cannot be held so."""
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+        """What answers to the prompt may be (see `output.grammar`). answer: what one is that calls nothing; None: text.
+        ChatError for a tool that cannot be held so."""
         ...
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:

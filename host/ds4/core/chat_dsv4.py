@@ -40,6 +40,9 @@ class Dsv4Chat:
 
     thinks = calls_tools = True
     visible = frozenset({THINK, ENDTHINK, DSML})
+    tags = ("", ENDTHINK)
+    openers = (f"<{DSML}tool_calls>",)
+    tells_format = True
 
     def __init__(self) -> None:
         self._memory = CallMemory()
@@ -79,8 +82,8 @@ class Dsv4Chat:
     def parser(self, prompt: Prompt) -> Parser:
         return parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
-        return tool_grammar(DSML_STYLE, rules, thinking=prompt.thinking, tags=("", ENDTHINK))
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+        return tool_grammar(DSML_STYLE, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
         with self._lock:

@@ -40,6 +40,8 @@ class PlainParser:
 class TemplateChat:
     """See `chat.Dialect`. answers: how answers are read; None: as the template shows."""
 
+    tells_format = False  # a template has no word for it
+
     def __init__(self, template: ChatTemplate, answers: AnswerDialect | None = None) -> None:
         self.template = template
         self._answers = answers or detect(template.source)
@@ -47,6 +49,9 @@ class TemplateChat:
         self.thinks = self._answers.tags is not None
         self.calls_tools = self._answers.calls is not None
         self.visible = self._answers.visible
+        tags, calls = self._answers.tags, self._answers.calls
+        self.tags = None if tags is None else (tags.opening, tags.closing)
+        self.openers = calls.marks if calls is not None and not calls.bare else ()
 
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
         self._refuse(request)
@@ -98,9 +103,9 @@ class TemplateChat:
             return PlainParser()
         return self._answers.parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules) -> Grammar:
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
         how = style(self._answers.tools, self.visible)
-        return tool_grammar(how, rules, thinking=prompt.thinking, tags=self._answers.tags)
+        return tool_grammar(how, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
         """Nothing: templates write the calls that come back anew, from their arguments."""

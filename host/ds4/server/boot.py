@@ -30,6 +30,7 @@ from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Cancelled, Ds4Error, SettingsError
 from ds4.server import arguments as args
 from ds4.server.app import create_app
+from ds4.server.constraints import Constraints
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
@@ -148,6 +149,7 @@ class EngineThread(threading.Thread):
             model_id=plan.model_id,
             tokenizer=tokenizer,
             prompts=Prompts(tokenizer, chat, plan.session.n_ctx),
+            constraints=Constraints(tokenizer, frozenset() if chat is None else chat.visible),
             engine=self.engine,
             context=plan.session.n_ctx,
             fingerprint=plan.fingerprint,

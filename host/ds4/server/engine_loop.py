@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ds4.errors import Cancelled, Ds4Error
+from ds4.errors import Cancelled, ConstraintError, Ds4Error
 from ds4.server.errors import ApiError, from_error, shed
 from ds4.server.events import Event, Failed, HungUp
 from ds4.server.job import Choice, Job
@@ -47,6 +47,7 @@ class StepSession(Protocol):
     def submit(self, rows: Sequence[Any]) -> int: ...
     def wait(self, ticket: int) -> Any: ...
     def set_sampler(self, bank: int, desc: SamplerDesc) -> None: ...
+    def set_mask(self, bank: int, mask: bytes | None) -> None: ...
     def length(self, bank: int) -> int: ...
     def rewind_floor(self, bank: int) -> int: ...
     def truncate(self, bank: int, length: int) -> None: ...
@@ -82,6 +83,8 @@ class EngineLoop:
         self._tickets: deque[int] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._stopping = False
+        self._masked: set[int] = set()  # banks that draw from some tokens only
+        self._held: dict[int, Choice] = {}  # by key, those of _choices that are held to a grammar
         self._outbox: deque[tuple[Job, Event]] = deque()
         self._delivering = False
         self.jobs: set[Job] = set()  # those with a client; the event loop's thread only
@@ -99,7 +102,9 @@ class EngineLoop:
                 key=next(self._keys),
                 prompt=prompt,
                 max_tokens=min(request.max_tokens or self.context, self.context - len(prompt)),
-                stop_ids=frozenset() if request.ignore_eos else self._stop_ids,
+                # Where a grammar says when an answer is complete, nothing may follow it.
+                stop_ids=frozenset() if request.ignore_eos and request.matcher is None else self._stop_ids,
+                chain=request.matcher is None,  # which tokens may come next, the last one has to tell
                 reuse=request.cache_prompt,
                 leader=leader,
                 top=0 if request.logprobs is None else max(1, request.logprobs),
@@ -114,6 +119,8 @@ class EngineLoop:
             if reason := self.scheduler.arrive(timelines, self._clock()):
                 raise self._shed(reason)
             self._choices.update((choice.timeline.key, choice) for choice in job.choices)
+            if request.matcher is not None:
+                self._held.update((choice.timeline.key, choice) for choice in job.choices)
             self._changed.notify()
         self.jobs.add(job)
         return job
@@ -124,7 +131,7 @@ class EngineLoop:
         with self._changed:
             ended = [self.scheduler.finish(choice.timeline, "cancelled") for choice in job.choices]
             for choice in job.choices:
-                self._choices.pop(choice.timeline.key, None)
+                self._forget(choice.timeline.key)
             if any(ended):
                 self._metrics.cancelled += 1
                 steps = self.scheduler.open
@@ -178,6 +185,8 @@ class EngineLoop:
         try:
             for timeline in step.admitted:
                 self._prepare(timeline)
+            if self._held:
+                self._mask(step)
             self._tickets.append(self._session.submit(step.rows))
             return True
         except Ds4Error as error:
@@ -194,10 +203,30 @@ class EngineLoop:
         else:
             self._session.truncate(bank, keep)
         self._learn_floor(placement.bank)
+        if bank in self._masked:
+            self._session.set_mask(bank, None)
+            self._masked.discard(bank)
         choice = self._choices.get(timeline.key)
         if choice is not None:  # else its client left a moment ago; its rows run once, unheard
             self._session.set_sampler(bank, choice.sampler())
             self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, self._clock() - timeline.arrived)
+
+    def _mask(self, step: Step) -> None:
+        """Sets what the step's rows may draw, for those that are held to a grammar. Steps in flight keep the masks that
+        they were submitted with."""
+        for _, timeline in step.outputs:
+            choice = self._held.get(timeline.key)
+            if choice is None or choice.matcher is None or timeline.bank is None or timeline.finish is not None:
+                continue
+            try:
+                mask = choice.matcher.mask(timeline.drawn)
+            except ConstraintError as error:
+                with self._changed:
+                    self._fail(choice, from_error(error))
+                self._flush()
+                continue
+            self._session.set_mask(timeline.bank.index, mask)
+            self._masked.add(timeline.bank.index)
 
     def _learn_floor(self, bank: Bank) -> None:
         """Tells the scheduler how far back a bank can go: what it has computed moves that."""
@@ -228,7 +257,7 @@ class EngineLoop:
                 if choice.text.stopped:
                     self.scheduler.finish(timeline, "stop")
                 if timeline.finish is not None:
-                    del self._choices[timeline.key]
+                    self._forget(timeline.key)
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
         self._flush()
 
@@ -267,11 +296,16 @@ class EngineLoop:
             self.scheduler.forget(bank.index, length)
         self._learn_floor(bank)
 
+    def _forget(self, key: int) -> None:
+        """Nobody listens to this choice any more. Holds the lock."""
+        self._choices.pop(key, None)
+        self._held.pop(key, None)
+
     def _fail(self, choice: Choice, error: ApiError) -> None:
         """Ends the whole request of a choice with an error. Holds the lock."""
         for other in choice.job.choices:
             self.scheduler.finish(other.timeline, "error")
-            self._choices.pop(other.timeline.key, None)
+            self._forget(other.timeline.key)
         if choice.job.fail():
             self._metrics.failed += 1
             self._outbox.append((choice.job, Failed(error)))

@@ -10,6 +10,7 @@ import json
 from ds4.errors import (
     Cancelled,
     ChatError,
+    ConstraintError,
     ContextLengthError,
     Ds4Error,
     EncoderError,
@@ -99,6 +100,10 @@ def from_error(error: Exception) -> ApiError:
             return error
         case ContextLengthError():
             return invalid(str(error), "messages", "context_length_exceeded")
+        case ConstraintError(code="broken"):
+            return ApiError(500, f"The answer left its grammar: {error}", code="constraint")
+        case ConstraintError():
+            return invalid(str(error), None, f"invalid_{error.code}")
         case SamplingError():
             return invalid(str(error), error.subject)
         case TemplateError():

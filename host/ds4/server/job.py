@@ -40,14 +40,26 @@ class Job:
 
 
 class Choice:
-    """One answer of a job: its timeline in the scheduler and its text so far. reader: of a chat's answer."""
+    """One answer of a job: its timeline in the scheduler and its text so far. reader: of a chat's answer; matcher: of
+    one that is held to a grammar."""
 
-    __slots__ = ("first_token", "index", "job", "last_token", "reader", "reasoning_tokens", "text", "timeline")
+    __slots__ = (
+        "first_token",
+        "index",
+        "job",
+        "last_token",
+        "matcher",
+        "reader",
+        "reasoning_tokens",
+        "text",
+        "timeline",
+    )
 
     def __init__(self, job: Job, index: int, timeline: Timeline, decoder: Decoder) -> None:
         self.job, self.index, self.timeline = job, index, timeline
         self.text = ChoiceText(decoder, job.request.stop, job.request.logprobs is not None)
         self.reader = None if job.request.answer is None else Reader(job.request.answer, index)
+        self.matcher = None if job.request.matcher is None else job.request.matcher.copy()
         self.first_token = self.last_token = 0.0
         self.reasoning_tokens = 0
 

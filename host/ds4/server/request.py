@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ds4.core.constraint.grammar import Grammar
+from ds4.core.constraint.matcher import Matcher
 from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
@@ -34,7 +35,8 @@ class GenerationRequest:
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
     answer:     how answers are read, of a chat; None: their text is all there is.
-    grammar:    what answers are held to, all of their text, reasoning included.
+    grammar:    what answers are held to, all of their text, reasoning included; constrained_by: the field that asked
+                for it; matcher: made of it by `Constraints.compile`, before the engine sees the request.
     """
 
     id: str
@@ -47,6 +49,8 @@ class GenerationRequest:
     logprobs: int | None = None
     answer: ChatAnswer | None = None
     grammar: Grammar | None = None
+    matcher: Matcher | None = None
+    constrained_by: str | None = None
     cache_prompt: bool = True
     stream: bool = False
     include_usage: bool = False

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ds4.core.sampling import Sampling
 from ds4.core.tokenizer import Tokenizer
+from ds4.server.constraints import Constraints
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, shed
 from ds4.server.events import KeepAlive
@@ -28,6 +29,7 @@ class Served:
     model_id: str
     tokenizer: Tokenizer
     prompts: Prompts
+    constraints: Constraints
     engine: EngineLoop
     context: int
     fingerprint: str
@@ -86,4 +88,5 @@ class Service:
             self._heart.cancel()
         if self.served is not None:
             self.served.prompts.close()
+            self.served.constraints.close()
         self.responses.close()

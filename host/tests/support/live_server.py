@@ -8,7 +8,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, cast
@@ -19,6 +19,7 @@ from ds4.core.chat_template import TemplateChat
 from ds4.core.sampling import Sampling
 from ds4.core.tokenizer import Segment
 from ds4.server.app import create_app
+from ds4.server.constraints import Constraints
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
@@ -43,13 +44,21 @@ class ByteTokenizer:
     """Ids are bytes; 0 ends an answer."""
 
     n_vocab = 256
+    bos_id, eos_id = None, EOS
     stop_ids = frozenset({EOS})
+    special_tokens: dict[str, int] = {}
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return list(text.encode())
 
     def encode_segments(self, segments: Sequence[tuple[str, bool]]) -> list[int]:
         return [byte for text, _ in segments for byte in text.encode()]
+
+    def continuation(self, text: str) -> list[int]:
+        return self.encode(text)
+
+    def ids_of(self, tokens: Collection[str]) -> frozenset[int]:
+        return frozenset()
 
     def with_bos(self, ids: list[int]) -> list[int]:
         return ids
@@ -194,6 +203,7 @@ class LiveServer:
             prompts=Prompts(
                 cast(Any, tokenizer), self.dialect or TemplateChat(cast(Any, RoleTemplate())), self.context
             ),
+            constraints=Constraints(cast(Any, tokenizer), frozenset()),
             engine=self.engine,
             context=self.context,
             fingerprint="ds4-test",

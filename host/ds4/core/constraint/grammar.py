@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ds4.core.constraint import patterns
 from ds4.core.constraint import schema as schemas
+from ds4.core.constraint.compiler import complaint
 from ds4.errors import ConstraintError
 
 MAX_GRAMMAR: Final = 64 << 10
@@ -23,10 +25,12 @@ MAX_RULES: Final = 1000
 MAX_REGEX: Final = 8 << 10
 """Bytes of a regular expression."""
 
+MAX_EXPANDED: Final = patterns.MAX_EXPANDED
+
 # At most once at each place where JSON allows white space, so that it comes to an end: one space, or a line's
 # indentation.
 _WHITESPACE: Final = r"[ ]|\n[ ]{0,32}|\n\t{1,8}"
-_GAP: Final = r"/[ \n]{0,4}/"
+GAP: Final = r"/[ \n]{0,4}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,28 @@ def json_schema(schema: Mapping[str, Any] | bool, *, lenient: bool = False) -> G
     """JSON that the schema accepts. lenient: what the compiler does not know of JSON Schema is passed over instead of
     refused. ConstraintError for a schema past its bounds or not well-formed; `subject` is the place, as `/a/b`."""
     schemas.check(schema)
-    return Grammar(f"start: {json_rule(schema, lenient=lenient)}\n", blank=True)
+    made = Grammar(f"start: {json_rule(schema, lenient=lenient)}\n", blank=True)
+    if wrong := complaint(made.lark):
+        raise _blamed(schema, wrong, lenient)
+    return made
+
+
+def _blamed(schema: Mapping[str, Any] | bool, wrong: str, lenient: bool) -> ConstraintError:
+    """The compiler's complaint with the place that it is about, if that can be told."""
+    if unknown := _UNKNOWN.search(wrong):
+        keywords = frozenset(json.loads(unknown[1]))
+        place, wrong = schemas.place_of(schema, keywords), f"not supported: {', '.join(sorted(keywords))}"
+    else:
+        # The smallest part that has the same fault by itself. What refers to others cannot be looked at alone.
+        alone = [(at, part) for at, part in schemas.parts(schema) if "$ref" not in json.dumps(part)]
+        alone = sorted(alone, key=lambda pair: -pair[0].count("/"))[:_LOOKED_AT]
+        lines = ((at, f"start: {json_rule(part, lenient=lenient)}\n") for at, part in alone)
+        place = next((at for at, line in lines if complaint(line) == wrong), None)
+    return ConstraintError(wrong, subject=place or "schema", code="schema")
+
+
+_LOOKED_AT = 50
+_UNKNOWN = re.compile(r"^Unimplemented keys: (\[.*\])$")
 
 
 def regex(pattern: str) -> Grammar:
@@ -58,7 +83,9 @@ def regex(pattern: str) -> Grammar:
     check_text(pattern, "regular expression", MAX_REGEX, "regex")
     if not pattern:
         raise ConstraintError("an empty regular expression allows no answer", code="regex")
-    return Grammar(f"start: {regex_terminal(pattern)}\n")
+    if (size := patterns.expanded(pattern)) > MAX_EXPANDED:
+        raise _too_large("regular expression", size, "regex")
+    return _checked(Grammar(f"start: {regex_terminal(pattern)}\n"), "regular expression", "regex")
 
 
 def lark(text: str) -> Grammar:
@@ -68,12 +95,25 @@ def lark(text: str) -> Grammar:
         raise ConstraintError(
             "too many rules", subject="grammar", expected=f"at most {MAX_RULES}", found=rules, code="grammar"
         )
-    return Grammar(text if text.endswith("\n") else text + "\n")
+    for pattern in _PATTERN.findall(text):
+        if (size := patterns.expanded(pattern)) > MAX_EXPANDED:
+            raise _too_large("grammar", size, "grammar")
+    return _checked(Grammar(text if text.endswith("\n") else text + "\n"), "grammar", "grammar")
 
 
-_DEFINES = re.compile(
-    r":"
-)  # every definition has a colon; one in a string counts too, which only makes the bound safer
+def _too_large(subject: str, size: int, code: str) -> ConstraintError:
+    message = "repetitions that come to too much"
+    return ConstraintError(message, subject=subject, expected=f"at most {MAX_EXPANDED} places", found=size, code=code)
+
+
+def _checked(made: Grammar, subject: str, code: str) -> Grammar:
+    if wrong := complaint(made.lark):
+        raise ConstraintError(wrong, subject=subject, code=code)
+    return made
+
+
+_PATTERN = re.compile(r"/((?:\\.|[^/\\\n])+)/")
+_DEFINES = re.compile(":")  # every definition has one; those in strings count too, which errs to the safe side
 
 
 def check_text(text: str, what: str, limit: int, code: str) -> None:
@@ -115,11 +155,6 @@ def literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def special(token: int) -> str:
-    """Lark for one special token, which no text stands for."""
-    return f"<[{token}]>"
-
-
 def nested(grammar: Grammar) -> str:
     """Lark for a whole grammar as a part of another; its names are its own."""
     return "%lark {\n" + grammar.lark + "}"
@@ -133,13 +168,19 @@ def either(*grammars: Grammar) -> Grammar:
     return Grammar(f"start: {' | '.join(names)}\n{''.join(rules)}", blank=all(g.blank for g in grammars))
 
 
-def after_reasoning(grammar: Grammar, close: str | int, stops: Collection[int] = ()) -> Grammar:
-    """Free text up to and including the first `close`, then the grammar. close: text, or the id of a special token;
-    stops: tokens that would end the turn, which reasoning must not. `matcher.Vocabulary.after_reasoning` finds both."""
-    gap = f"{_GAP} " if grammar.blank else ""
-    if isinstance(close, int):
-        barred = ",".join(str(token) for token in sorted({close, *stops}))
-        reasoning = f"reasoning: <[^{barred}]>* {special(close)}\n"
-    else:
-        reasoning = f"reasoning[suffix={literal(close)}]: /(.|\\n)*/\n"
-    return Grammar(f"start: reasoning {gap}answer\n{reasoning}answer: {nested(grammar)}\n")
+def after_reasoning(grammar: Grammar, close: str, *, opening: str = "") -> Grammar:
+    """Free text up to and including the first `close`, then the grammar. opening: what the answer itself may begin such
+    text with, or do without it; "": the prompt has begun it."""
+    head = f"/[ \\n]*/ {literal(opening)} " if opening else ""
+    gap = f"{GAP} " if grammar.blank else ""
+    return Grammar(
+        f"start: {'reasoned? ' if opening else 'reasoned '}answer\n"
+        f"reasoned: {head}free {gap}\n"
+        f"free[suffix={literal(close)}]: /(.|\\n)*/\n"
+        f"answer: {nested(grammar)}\n"
+    )
+
+
+def behind(openers: Sequence[str]) -> Grammar:
+    """Anything, if it begins with one of these texts."""
+    return Grammar(f"start: /[ \\n]*/ ({' | '.join(map(literal, openers))}) /(.|\\n)*/\n")

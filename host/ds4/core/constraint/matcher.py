@@ -1,6 +1,6 @@
 """Grammars against a model's vocabulary: which tokens may come next.
 
-    Vocabulary(tokenizer)            once for a tokenizer; takes a second for large ones, on first use
+    Vocabulary(tokenizer, visible)   once for a tokenizer; takes a second for large ones, on first use
     vocabulary.matcher(grammar)      compiles, or takes from a small cache; milliseconds, GIL released
     matcher.mask(drawn)              allow-mask after the tokens drawn so far, for NativeSession.set_mask
 
@@ -9,62 +9,48 @@ Compiling is safe from any thread; a Matcher belongs to one answer and is used b
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
 
 import llguidance
 
-from ds4.core.constraint.grammar import Grammar, after_reasoning
+from ds4.core.constraint.compiler import compiled, reason
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
 
 _CACHED: Final = 32
 """Compiled grammars kept: agents ask for the same one with every turn."""
-_STACK: Final = 256 << 20
-"""Bytes of stack, of address space rather, that the compiler may recurse in."""
-_LIMITS: Final = llguidance.LLParserLimits(
-    initial_lexer_fuel=1_000_000,  # some 20 ms
-    step_lexer_fuel=200_000,  # some 15 ms
-    step_max_items=50_000,
-    max_lexer_states=50_000,
-    max_grammar_size=200_000,
-    verbose_errors=False,
-)
 
 
 class _Tokens:
     """A tokenizer as llguidance wants it. Calls give the ids of text that a grammar forces, as the model would write
     them."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, visible: Collection[str]) -> None:
         self._encode = tokenizer.continuation
         stops = sorted(tokenizer.stop_ids)
         self.eos_token_id = tokenizer.eos_id if tokenizer.eos_id is not None else stops[0]
         self.bos_token_id = tokenizer.bos_id
         self.tokens = [tokenizer.token_bytes(index) for index in range(tokenizer.n_vocab)]
-        self.special_token_ids = sorted(set(tokenizer.special_tokens.values()) | tokenizer.stop_ids)
+        special = frozenset(tokenizer.special_tokens.values())
+        self.special_token_ids = sorted((special - tokenizer.ids_of(visible)) | tokenizer.stop_ids)
 
     def __call__(self, text: bytes) -> list[int]:
         return self._encode(text.decode())
 
 
 class Vocabulary:
-    """The tokens of a tokenizer, ready for grammars."""
+    """The tokens of a tokenizer, ready for grammars. visible: special tokens that are text to whoever reads the answer,
+    so they are to the grammar; no text stands for the others, and answers under a grammar have none."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, visible: Collection[str] = frozenset()) -> None:
+        self._tokenizer, self._visible = tokenizer, frozenset(visible)
         self._lock = threading.Lock()
         self._ready: llguidance.LLTokenizer | None = None
         self._compiled: OrderedDict[str, llguidance.LLMatcher] = OrderedDict()
-
-    def after_reasoning(self, grammar: Grammar, close: str) -> Grammar:
-        """The grammar behind reasoning that the prompt has opened and `close` ends, which may be a special token."""
-        token = self._tokenizer.special_tokens.get(close)
-        return after_reasoning(grammar, close if token is None else token, self._tokenizer.stop_ids)
 
     def matcher(self, grammar: Grammar) -> Matcher:
         """A matcher at the answer's beginning. ConstraintError for a grammar that does not compile, passes its bounds,
@@ -77,7 +63,7 @@ class Vocabulary:
             if self._ready is None:
                 self._ready = self._build()
             tokens = self._ready
-        ready = _on_deep_stack(tokens, grammar.lark)
+        ready = compiled(tokens, grammar.lark)
         first = Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
         first.mask(())
         with self._lock:
@@ -89,40 +75,8 @@ class Vocabulary:
     def _build(self) -> llguidance.LLTokenizer:
         if not self._tokenizer.stop_ids:
             raise ConstraintError("this model's vocabulary has no token that ends an answer", code="no_stop_token")
-        wrapper = llguidance.TokenizerWrapper(_Tokens(self._tokenizer))
+        wrapper = llguidance.TokenizerWrapper(_Tokens(self._tokenizer, self._visible))
         return llguidance.LLTokenizer(wrapper, eos_token=sorted(self._tokenizer.stop_ids))
-
-
-def _on_deep_stack(tokens: llguidance.LLTokenizer, lark: str) -> llguidance.LLMatcher:
-    """Compiles on a thread of its own: the compiler recurses along rules and references."""
-    done: Future[Any] = Future()
-
-    def compile_it() -> None:
-        try:
-            done.set_result(llguidance.LLMatcher(tokens, lark, log_level=0, limits=_LIMITS))
-        except BaseException as error:
-            done.set_exception(error)
-
-    with _STACK_LOCK:
-        before = threading.stack_size(_STACK)
-        try:
-            threading.Thread(target=compile_it, name="ds4-grammar", daemon=True).start()
-        finally:
-            threading.stack_size(before)
-    matcher: llguidance.LLMatcher = done.result()
-    if matcher.is_error():
-        raise ConstraintError(_reason(matcher.get_error()), code="grammar")
-    return matcher
-
-
-_STACK_LOCK = threading.Lock()
-_CONTEXT = re.compile(r"\n +\d+ \|.*", re.DOTALL)
-_WHERE = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")
-
-
-def _reason(error: str) -> str:
-    """What the compiler says, without its picture of the grammar, which the client did not write as it stands."""
-    return _WHERE.sub("", _CONTEXT.sub("", error.strip())).removeprefix("failed to compile JSON schema: ")[:500]
 
 
 class Matcher:
@@ -173,7 +127,6 @@ class Matcher:
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
     def _error(self, where: str) -> ConstraintError:
-        reason = str(self._matcher.stop_reason())
-        if reason in ("ParserTooComplex", "LexerTooComplex"):
+        if self._matcher.stop_reason() in ("ParserTooComplex", "LexerTooComplex"):
             return ConstraintError("the grammar is too complex to follow", subject="grammar", code="complexity")
-        return ConstraintError(_reason(self._matcher.get_error()), subject=where, code="broken")
+        return ConstraintError(reason(self._matcher.get_error()), subject=where, code="broken")

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ds4.core.constraint.patterns import MAX_EXPANDED, expanded
 from ds4.errors import ConstraintError
 
 MAX_BYTES: Final = 128 << 10
@@ -39,7 +40,7 @@ def check(schema: object) -> None:
     "schema" for the whole."""
     _sizes(schema)
     refs = 0
-    for place, part in _parts(schema):
+    for place, part in parts(schema):
         for name, value in part.items():
             _keyword(place, name, value)
         refs += "$ref" in part
@@ -49,7 +50,7 @@ def check(schema: object) -> None:
 
 def place_of(schema: object, keywords: frozenset[str]) -> str | None:
     """Where one of these keywords first stands."""
-    for place, part in _parts(schema):
+    for place, part in parts(schema):
         for name in part:
             if name in keywords:
                 return f"{place}/{_escape(name)}"
@@ -85,7 +86,7 @@ def _sizes(schema: object) -> None:
         raise _wrong("", "too long", f"at most {MAX_BYTES} bytes", size)
 
 
-def _parts(schema: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def parts(schema: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each schema in a schema that is an object, with its place. ConstraintError where something else stands."""
     todo: list[tuple[str, object]] = [("", schema)]
     while todo:
@@ -110,6 +111,9 @@ def _parts(schema: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             elif name in _NAMED:
                 if not isinstance(value, Mapping):
                     raise _wrong(at, "not named schemas", "an object of schemas", _kind(value))
+                if name == "patternProperties":
+                    for key in value:
+                        _keyword(at, "pattern", key)
                 inner += [(f"{at}/{_escape(key)}", item) for key, item in value.items()]
         todo += reversed(inner)
 
@@ -145,6 +149,8 @@ def _keyword(place: str, name: str, value: Any) -> None:
             raise _wrong(at, "not a string", "a string", _kind(value))
         if name == "pattern" and len(value.encode()) > MAX_PATTERN:
             raise _wrong(at, "too long", f"at most {MAX_PATTERN} bytes", len(value.encode()))
+        if name == "pattern" and (size := expanded(value)) > MAX_EXPANDED:
+            raise _wrong(at, "repetitions that come to too much", f"at most {MAX_EXPANDED} places", size)
         if name == "$ref" and not value.startswith("#"):
             raise _wrong(at, "only references into the schema itself are followed", "#...", repr(value[:60]))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
+from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options
@@ -23,7 +24,6 @@ from ds4.server.surfaces.generation import (
     timings,
     usage,
 )
-from ds4.server.surfaces.tool_rules import held
 
 _quote = json.encoder.encode_basestring
 
@@ -31,7 +31,9 @@ _quote = json.encoder.encode_basestring
 class ChatCompletions(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
         dialect = served.prompts.dialect()
-        chat = read_chat(body, thinks=dialect.thinks)
+        asked = openai_format(body)
+        told = None if asked is None or not dialect.tells_format else asked.told
+        chat = read_chat(body, thinks=dialect.thinks, response_format=told)
         options = read_options(body, served.defaults, served.tokenizer.n_vocab)
         top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
         wanted = body.boolean("logprobs")
@@ -39,7 +41,7 @@ class ChatCompletions(Generating):
             raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "messages")
-        grammar = held(dialect, chat, prompt)
+        grammar = await served.constraints.of_chat(asked, dialect, chat, prompt)
         return GenerationRequest(
             id=new_id("chatcmpl"),
             prompts=[ids],
@@ -49,8 +51,9 @@ class ChatCompletions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=(top or 0) if wanted else None,
-            grammar=grammar,
             answer=ChatAnswer(dialect, prompt) if dialect.thinks or dialect.calls_tools else None,
+            grammar=grammar,
+            constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,

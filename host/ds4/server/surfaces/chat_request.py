@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
-from ds4.server.errors import ApiError, invalid
+from ds4.server.errors import invalid
 from ds4.server.request import Body, kind, text, wrong_type
 from ds4.server.surfaces.chat_tools import name_of, objects, read_tools
 
@@ -19,12 +19,14 @@ ALIASES = {"deepseek-chat": False, "deepseek-reasoner": True}
 _SWITCHES = ("thinking", "enable_thinking", "think")
 
 
-def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = False) -> ChatRequest:
-    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning."""
+def read_chat(
+    body: Body, *, generation_prompt: bool = True, thinks: bool = False, response_format: Any = None
+) -> ChatRequest:
+    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning;
+    response_format: what the model is told of it."""
     model = body.text("model")
     messages = read_messages(body)
     tools, calls = read_tools(body)
-    _refuse_unsupported(body)
     thinking = _thinking(body)
     if thinking is None and thinks:
         thinking = ALIASES.get(model or "")
@@ -34,7 +36,13 @@ def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = Fals
             f"'reasoning_effort' must be one of {', '.join(EFFORTS)}, not {effort[:40]!r}.", "reasoning_effort"
         )
     return ChatRequest(
-        messages, tools, thinking=thinking, effort=effort, generation_prompt=generation_prompt, calls=calls
+        messages,
+        tools,
+        response_format=response_format,
+        thinking=thinking,
+        effort=effort,
+        generation_prompt=generation_prompt,
+        calls=calls,
     )
 
 
@@ -111,16 +119,6 @@ def _calls(message: Body) -> list[dict[str, Any]]:
             }
         )
     return calls
-
-
-def _not_yet(param: str, message: str) -> ApiError:
-    return invalid(message, param, "unsupported_parameter")
-
-
-def _refuse_unsupported(body: Body) -> None:
-    response_format = body.nested("response_format")
-    if response_format.get("type") not in (None, "text"):
-        raise _not_yet("response_format", "Answers cannot be held to JSON yet: 'response_format' may be 'text'.")
 
 
 def _thinking(body: Body) -> bool | None:

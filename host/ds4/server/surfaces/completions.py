@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ds4.server import limits
+from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
@@ -36,8 +37,10 @@ class Completions(Generating):
             raise invalid(
                 "'best_of' other than 'n' is not supported by this server.", "best_of", "unsupported_parameter"
             )
+        asked = openai_format(body)
         prompts = await self._prompts(body.get("prompt"), served)
         check_context(prompts, served, "prompt")
+        grammar = await served.constraints.plain(asked)
         return GenerationRequest(
             id=new_id("cmpl"),
             prompts=prompts,
@@ -47,6 +50,8 @@ class Completions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=body.integer("logprobs", 0, limits.MAX_TOP_LOGPROBS),
+            grammar=grammar,
+            constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,

@@ -119,6 +119,7 @@ class Generating(ABC):
         served = self.service.ready()
         connection = connection_of(req)
         request = await self.parse(await read_body(req, served), served)
+        await served.constraints.compile(request)
         request.nbytes = len(connection.body)
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import falcon.asgi
 
 from ds4.server.answer import ChatAnswer
+from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.generation import Generating, Renderer, dump, read_body
 from ds4.server.surfaces.messages_render import MessagesRenderer
 from ds4.server.surfaces.messages_request import MessagesRequest, hides_thinking, marks_cache, read_chat
-from ds4.server.surfaces.tool_rules import held
 
 
 class Messages(Generating):
@@ -37,7 +37,8 @@ class Messages(Generating):
             # Worded as Anthropic's API words it: clients look for this to shorten the conversation.
             message = f"prompt is too long: {len(ids)} tokens > {served.context - 1} maximum"
             raise invalid(message, "messages", "context_length_exceeded")
-        grammar = held(dialect, chat, prompt)
+        asked = messages_format(body)
+        grammar = await served.constraints.of_chat(asked, dialect, chat, prompt)
         return MessagesRequest(
             id=new_id("msg", "_"),
             prompts=[ids],
@@ -45,8 +46,9 @@ class Messages(Generating):
             max_tokens=max_tokens or 1,
             stop=stop,
             ignore_eos=ignore_eos,
-            grammar=None if max_tokens == 0 else grammar,
             answer=ChatAnswer(dialect, prompt, "toolu_") if dialect.thinks or dialect.calls_tools else None,
+            grammar=None if max_tokens == 0 else grammar,
+            constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and reuse,
             stream=stream,
             caches=caches,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest, Dialect
 from ds4.core.output.grammar.rules import ToolRule, ToolRules
+from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest
 from ds4.server.surfaces.chat_request import ALIASES
@@ -32,17 +33,19 @@ def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
     model = body.text("model")
     tools, calls = _tools(body)
     config = body.nested("output_config")
-    for holder, name in ((config, "format"), (body, "output_format")):
-        if holder.nested(name).data:
-            raise invalid(
-                "Answers cannot be held to a schema yet: leave it out.", holder.param(name), "unsupported_parameter"
-            )
+    asked = messages_format(body)
+    told = None if asked is None or not dialect.tells_format else asked.told
     body.refuse("mcp_servers", ([],), "This server does not call MCP servers; the client has to.")
     effort = _effort(config, "effort") or _effort(body, "reasoning_effort")
     thinking = _thinking(body, effort, ALIASES.get(model or ""), dialect.thinks)
     # Effort is about the whole answer, so a model that does not think is not asked in vain.
     return ChatRequest(
-        read_turns(body), tools, thinking=thinking, effort=effort if dialect.thinks else None, calls=calls
+        read_turns(body),
+        tools,
+        response_format=told,
+        thinking=thinking,
+        effort=effort if dialect.thinks else None,
+        calls=calls,
     )
 
 

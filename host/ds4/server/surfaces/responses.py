@@ -168,6 +168,7 @@ class Responses:
         body = await read_body(req, served)
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
+        await served.constraints.compile(asked.generation)
         asked.generation.nbytes = len(connection.body)
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
@@ -289,7 +290,7 @@ class InputTokens:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.desk.service.ready()
         chat, _, _ = await read_chat(await read_body(req, served), served, self.desk.store)
-        _, ids, _ = await tokens(chat, served)
+        _, ids = await tokens(chat, served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
 

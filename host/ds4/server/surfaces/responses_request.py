@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
-from ds4.core.constraint.grammar import Grammar
 from ds4.errors import Ds4Error
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
+from ds4.server.constraints import responses_format
 from ds4.server.errors import ApiError, from_error, invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, wrong_type
 from ds4.server.response_store import Missing, ResponseStore
@@ -19,7 +19,6 @@ from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.generation import check_context
 from ds4.server.surfaces.responses_items import Item, messages, not_found, read_input, references
 from ds4.server.surfaces.responses_tools import Tools, read_tools
-from ds4.server.surfaces.tool_rules import held
 
 _SUMMARIES = ("auto", "concise", "detailed")
 _PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort", "thinking": "reasoning.effort"}
@@ -66,24 +65,23 @@ async def read_chat(body: Body, served: Served, store: ResponseStore) -> tuple[C
         expected = ", ".join(EFFORTS)
         raise invalid(f"'reasoning.effort' must be one of {expected}, not {effort[:40]!r}.", "reasoning.effort")
     thinking = ALIASES.get(body.text("model") or "") if dialect.thinks else None
-    return ChatRequest(talk, tools.functions, thinking=thinking, effort=effort, calls=tools.calls), tools, own
+    asked = responses_format(body)
+    told = None if asked is None or not dialect.tells_format else asked.told
+    chat = ChatRequest(talk, tools.functions, response_format=told, thinking=thinking, effort=effort, calls=tools.calls)
+    return chat, tools, own
 
 
-async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int], Grammar | None]:
-    """How the answer is read, the prompt's ids, and what the answer is held to.
-
-    What is refused is told with this API's names of fields.
-    """
+async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int]]:
+    """How the answer is read, and the prompt's ids. What is refused is told with this API's names of fields."""
     try:
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "input")
-        grammar = held(served.prompts.dialect(), chat, prompt)
     except Ds4Error as error:
         told = from_error(error)
         name, bracket, rest = (told.param or "").partition("[")
         param = _PARAMS.get(name, name) + ("" if name == "messages" else bracket + rest)
         raise ApiError(told.status, told.message, code=told.code, param=param or None) from error
-    return ChatAnswer(served.prompts.dialect(), prompt), ids, grammar
+    return ChatAnswer(served.prompts.dialect(), prompt), ids
 
 
 async def read_request(body: Body, served: Served, store: ResponseStore) -> ResponsesRequest:
@@ -102,7 +100,9 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
             "A response in the background cannot be streamed; retrieve it instead.", "stream", "unsupported_parameter"
         )
     chat, tools, own = await read_chat(body, served, store)
-    answer, ids, grammar = await tokens(chat, served)
+    answer, ids = await tokens(chat, served)
+    asked = responses_format(body)
+    grammar = await served.constraints.of_chat(asked, answer.dialect, chat, answer.prompt)
     generation = GenerationRequest(
         id=item_id("resp"),
         prompts=[ids],
@@ -113,6 +113,7 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         logprobs=(top or 0) if wants_logprobs else None,
         answer=answer,
         grammar=grammar,
+        constrained_by=None if asked is None else asked.param,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,
         created=int(time.time()),
@@ -198,7 +199,10 @@ def _head(body: Body, served: Served) -> dict[str, Any]:
         "reasoning": {"effort": reasoning.text("effort"), "summary": summary},
         "safety_identifier": body.text("safety_identifier"),
         "service_tier": "default",
-        "text": {"format": {"type": "text"}, "verbosity": form.text("verbosity") or "medium"},
+        "text": {
+            "format": form.nested("format").data or {"type": "text"},
+            "verbosity": form.text("verbosity") or "medium",
+        },
         "tool_choice": "auto" if body.get("tool_choice") is None else body.get("tool_choice"),
         "tools": body.get("tools") or [],
         "truncation": _one_of(truncation, "truncation", ("auto", "disabled")),
@@ -238,10 +242,5 @@ def _strings(body: Body, name: str) -> list[str]:
 
 
 def _refuse_unsupported(body: Body) -> None:
-    form = body.nested("text").nested("format")
-    if form.get("type") not in (None, "text"):
-        raise invalid(
-            "Answers cannot be held to JSON yet: 'text.format' may be 'text'.", "text.format", "unsupported_parameter"
-        )
     body.refuse("conversation", (), "Conversations are not kept by this server; use 'previous_response_id'.")
     body.refuse("prompt", (), "Prompt templates are not kept by this server; send 'input'.")

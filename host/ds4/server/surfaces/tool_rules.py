@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.constraint import grammar
-from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.grammar.rules import TextForm, ToolRule, ToolRules
 from ds4.errors import ConstraintError
 from ds4.server.errors import ApiError, invalid
@@ -82,9 +80,4 @@ def text_rule(name: str, parameter: str, form: Body) -> ToolRule:
 
 def refused(error: ConstraintError, param: str) -> ApiError:
     """A schema or grammar that answers cannot be held to, told with the field that has it."""
-    return invalid(f"'{param}' cannot be used: {error}.", param, "invalid_schema")
-
-
-def held(dialect: Dialect, chat: ChatRequest, prompt: Prompt) -> Grammar | None:
-    """What answers are held to for the sake of their calls. A dialect without calls makes none by itself."""
-    return None if chat.calls is None or not dialect.calls_tools else dialect.grammar(prompt, chat.calls)
+    return invalid(f"'{param}' cannot be used: {error}.", param, f"invalid_{error.code}")

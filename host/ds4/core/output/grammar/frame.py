@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ds4.core.constraint.grammar import Grammar
+from ds4.core.constraint.grammar import GAP, Grammar
 from ds4.core.output.grammar.rules import Rules, ToolRules, escaped
 
 _WHITE = r"[ \t\r\n]*"
@@ -31,9 +31,17 @@ class Style:
     bare: str = ""
 
 
-def tool_grammar(style: Style | None, rules: ToolRules, *, thinking: bool, tags: tuple[str, str] | None) -> Grammar:
+def tool_grammar(
+    style: Style | None,
+    rules: ToolRules,
+    *,
+    thinking: bool,
+    tags: tuple[str, str] | None,
+    answer: Grammar | None = None,
+) -> Grammar:
     """A grammar of answers. style: None: nothing is a call, whatever is written. thinking: the answer begins in
-    reasoning; tags: what reasoning stands between, which without `thinking` the answer itself may open.
+    reasoning; tags: what reasoning stands between, which without `thinking` the answer itself may open. answer: what
+    one is that calls nothing; None: text, which may also stand before calls.
     """
     out = Rules()
     reasons, taken = "", []
@@ -42,13 +50,15 @@ def tool_grammar(style: Style | None, rules: ToolRules, *, thinking: bool, tags:
     elif tags is not None and tags[0]:
         reasons = out.lazy(f"/{_WHITE}{escaped(tags[0])}{_ALL}{escaped(tags[1])}/") + "?"
         taken.append(f"~/{_WHITE}{escaped(tags[0])}{_ALL}/")
-    if style is not None and style.bare:
+    if style is not None and style.bare and rules.tools:
         taken.append(f"~/{_WHITE}{escaped(style.bare)}{_ALL}/")
     written = style.write(out, rules) if style is not None and rules.tools else None
     forms: list[str] = []
-    if written is not None and (rules.must or (style is not None and style.bare)):
+    if written is not None and style is not None and (rules.must or style.bare or answer is not None):
         forms.append(written.forced)
-    if not rules.must:
+    if not rules.must and answer is not None:
+        forms.append(f"{GAP if reasons and answer.blank else ''} {out.embed(answer)}")
+    elif not rules.must:
         openers = style.openers if style is not None else ()
         forms.append(out.terminal(" & ".join([f"/{_ALL}/", *taken, *_without(openers)])) + "?")
         for opener, rest in (written.behind if written is not None else {}).items():

@@ -68,6 +68,11 @@ def escaped(text: str) -> str:
     return out.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
+def any_calls(tools: Sequence[Mapping[str, Any]]) -> ToolRules:
+    """Any calls, or none, of tools in OpenAI's form."""
+    return ToolRules([ToolRule(tool["function"]["name"], tool["function"].get("parameters")) for tool in tools])
+
+
 class Rules:
     """The rules of one grammar, which get names of their own."""
 

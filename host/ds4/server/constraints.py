@@ -1,0 +1,155 @@
+"""What an answer is to look like: the fields that ask for it, on every surface, and the grammar that comes of them.
+
+    chat, completions   response_format: {"type": "text" | "json_object" | "json_schema", "json_schema": {...}}
+    responses           text.format:     {"type": "text" | "json_object" | "json_schema", "schema": {...}}
+    messages            output_config.format, output_format: {"type": "json_schema", "schema": {...}}
+    all                 grammar: Lark text;   regex: a pattern
+
+One of them at most; null asks for nothing. Whatever cannot be used is a 400, before the engine hears of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ds4.core.chat import ChatRequest, Dialect, Prompt
+from ds4.core.constraint import grammar as grammars
+from ds4.core.constraint.grammar import Grammar
+from ds4.core.constraint.matcher import Vocabulary
+from ds4.core.output.grammar.rules import any_calls
+from ds4.core.tokenizer import Tokenizer
+from ds4.errors import ConstraintError
+from ds4.server.errors import invalid
+from ds4.server.request import Body, GenerationRequest
+
+T = TypeVar("T")
+
+COMPILE_SECONDS: Final = 10.0
+"""How long a request waits for its grammar. The compiler's own limits end it earlier."""
+_MAX_NAME: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """param: the field that asks. build: makes the grammar of its answers; slow enough to be called off the event loop.
+    told: what a dialect that tells its model of the format is given."""
+
+    param: str
+    build: Callable[[], Grammar]
+    told: Any = None
+
+
+def openai_format(body: Body) -> Format | None:
+    """Of chat completions and completions."""
+    wanted = body.nested("response_format")
+    return _one(body, _typed(wanted, wanted.nested("json_schema")))
+
+
+def responses_format(body: Body) -> Format | None:
+    wanted = body.nested("text").nested("format")
+    return _one(body, _typed(wanted, wanted))
+
+
+def messages_format(body: Body) -> Format | None:
+    places = [body.nested("output_config").nested("format"), body.nested("output_format")]
+    given = [place for place in places if place.data]
+    return _one(body, *(_typed(place, place) for place in given))
+
+
+def _typed(wanted: Body, holder: Body) -> Format | None:
+    """wanted: has the type; holder: has the schema, if it is one."""
+    if not wanted.data:
+        return None
+    match wanted.text("type"):
+        case "text":
+            return None
+        case "json_object":
+            return Format(wanted.path, grammars.json_object, {"type": "json_object"})
+        case "json_schema":
+            name = holder.text("name")
+            if name is not None and len(name) > _MAX_NAME:
+                raise invalid(f"'{holder.param('name')}' may have {_MAX_NAME} characters.", holder.param("name"))
+            schema = holder.get("schema")
+            if schema is None:
+                raise invalid(f"'{holder.param('schema')}' is required.", holder.param("schema"), "missing_field")
+            # Where the client says that it need not be strict, what is not known of a schema is passed over.
+            lenient = holder.get("strict") is not None and not holder.boolean("strict")
+            return Format(holder.param("schema"), lambda: grammars.json_schema(schema, lenient=lenient), schema)
+        case other:
+            param = wanted.param("type")
+            shown = "missing" if other is None else repr(other[:40])
+            raise invalid(f"'{param}' must be 'text', 'json_object' or 'json_schema', not {shown}.", param)
+
+
+def _one(body: Body, *formats: Format | None) -> Format | None:
+    given = [asked for asked in formats if asked is not None]
+    if (text := body.text("grammar")) is not None:
+        given.append(Format("grammar", lambda: grammars.lark(text)))
+    if (pattern := body.text("regex")) is not None:
+        given.append(Format("regex", lambda: grammars.regex(pattern)))
+    if len(given) > 1:
+        names = " and ".join(f"'{asked.param}'" for asked in given)
+        raise invalid(f"An answer can have one format: {names} exclude each other.", given[1].param)
+    return given[0] if given else None
+
+
+class Constraints:
+    """Grammars of requests, off the event loop: a pool of their own, for a client's hostile schema may keep it busy."""
+
+    def __init__(self, tokenizer: Tokenizer, visible: Collection[str]) -> None:
+        self._vocabulary = Vocabulary(tokenizer, visible)
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="ds4-grammar")
+
+    async def plain(self, asked: Format | None) -> Grammar | None:
+        """The grammar of an answer that is nothing but what was asked for."""
+        return None if asked is None else await self._run(asked.build, asked.param)
+
+    async def of_chat(
+        self, asked: Format | None, dialect: Dialect, chat: ChatRequest, prompt: Prompt
+    ) -> Grammar | None:
+        """The grammar of a chat's answer: reasoning first where there is any; with tools, calls in its place."""
+        grammar, rules = await self.plain(asked), chat.calls
+        if asked is not None and prompt.tools and (rules is None or not rules.must):
+            rules = rules or any_calls(chat.tools)
+            if not dialect.openers:
+                raise invalid(
+                    "This model's tool calls look like any JSON, so an answer cannot be held to a format beside them: "
+                    "leave out 'tools', or say that 'tool_choice' is none.",
+                    asked.param,
+                    "unsupported_parameter",
+                )
+        if rules is not None and dialect.calls_tools:
+            return dialect.grammar(prompt, rules, grammar)
+        if grammar is None:
+            return None
+        if dialect.tags is not None:
+            opening, close = dialect.tags
+            if prompt.thinking:
+                return grammars.after_reasoning(grammar, close)
+            if opening and chat.thinking is not False and chat.effort != "none":
+                return grammars.after_reasoning(grammar, close, opening=opening)
+        return grammar
+
+    async def compile(self, request: GenerationRequest) -> None:
+        """Makes the matcher of a request that has a grammar. ApiError 400 for one that allows no answer."""
+        grammar = request.grammar
+        if grammar is not None and request.matcher is None:
+            request.matcher = await self._run(lambda: self._vocabulary.matcher(grammar), request.constrained_by)
+
+    async def _run(self, work: Callable[[], T], param: str | None) -> T:
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.wait_for(future, COMPILE_SECONDS)
+        except ConstraintError as error:
+            named = "The grammar" if param is None else f"'{param}'"
+            raise invalid(f"{named} cannot be used: {error}.", param, f"invalid_{error.code}") from error
+        except TimeoutError:
+            message = f"The grammar took more than {COMPILE_SECONDS:g} s to compile."
+            raise invalid(message, param, "grammar_timeout") from None
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
