@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.events import Parser
+from ds4.core.output.grammar.rules import ToolRules
 from ds4.core.output.tools import MadeCall
 from ds4.core.tokenizer import Segment
 
@@ -27,7 +29,8 @@ class ChatRequest:
 
     tools: OpenAI's, each with its `function`. response_format: OpenAI's; None or {"type": "text"} is free text.
     thinking, effort: None is the dialect's default; effort is one of EFFORTS. generation_prompt: whether the prompt
-    goes up to where the answer begins. variables: of a template, beside the ones above.
+    goes up to where the answer begins. variables: of a template, beside the ones above. calls: which calls the answer
+    may and must make; None: any of the tools, or none, as the model likes.
     """
 
     messages: Sequence[Message]
@@ -37,6 +40,11 @@ class ChatRequest:
     effort: str | None = None
     generation_prompt: bool = True
     variables: Mapping[str, Any] = field(default_factory=dict)
+    calls: ToolRules | None = None
+
+    @property
+    def may_call(self) -> bool:
+        return bool(self.tools) and (self.calls is None or bool(self.calls.tools))
 
 
 class Prompt(NamedTuple):
@@ -91,6 +99,11 @@ class Dialect(Protocol):
 
     def parser(self, prompt: Prompt) -> Parser:
         """For one answer to the prompt."""
+        ...
+
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+        """What answers to the prompt may be (see `output.grammar`). answer: what one is that calls nothing; None: text.
+        ChatError for a tool that cannot be held so."""
         ...
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:

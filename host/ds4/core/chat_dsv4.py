@@ -9,10 +9,14 @@ from collections.abc import Sequence
 
 from ds4.core import components
 from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.conversation import conversation, thinking_of
 from ds4.core.encoder_dsv4 import DSML, ENDTHINK, THINK, Conversation, encode
 from ds4.core.output.dsml import DsmlParser, read_block
 from ds4.core.output.events import Parser
+from ds4.core.output.grammar.dsml import DSML as DSML_STYLE
+from ds4.core.output.grammar.frame import tool_grammar
+from ds4.core.output.grammar.rules import ToolRules
 from ds4.core.output.tools import CallMemory, MadeCall
 from ds4.core.tapes.encoder import by_oracle
 from ds4.core.tapes.output import OracleDsmlParser
@@ -73,10 +77,13 @@ class Dsv4Chat:
             message = "this model's encoding opens the answer behind every user's message and tool's result"
             raise ChatError(message, subject="add_generation_prompt", code="chat_generation_prompt")
         # An answer that is begun for the model has done its thinking.
-        return Prompt(prompt(made), thinking and opens, bool(request.tools))
+        return Prompt(prompt(made), thinking and opens, request.may_call)
 
     def parser(self, prompt: Prompt) -> Parser:
         return parser(thinking=prompt.thinking, tools=prompt.tools)
+
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+        return tool_grammar(DSML_STYLE, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
         with self._lock:

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ds4.core.chat import ChatRequest, Prompt
+from ds4.core.constraint.grammar import Grammar
 from ds4.core.output.dialects import Dialect as AnswerDialect
 from ds4.core.output.dialects import detect
 from ds4.core.output.events import ContentDelta, Event, Finish, Mode, Parser
+from ds4.core.output.grammar.frame import tool_grammar
+from ds4.core.output.grammar.rules import ToolRules
+from ds4.core.output.grammar.styles import style
 from ds4.core.output.tools import MadeCall
 from ds4.core.template import ChatTemplate
 from ds4.core.template_messages import needs_of, template_messages, template_tools
@@ -52,7 +56,7 @@ class TemplateChat:
     def prompt(self, request: ChatRequest, context: int) -> Prompt:
         self._refuse(request)
         variables = {**self._thinking(request), **request.variables}
-        tools = template_tools(request.tools)
+        tools = template_tools(request.tools if self.calls_tools else ())
         segments = self.template.render(
             template_messages(request.messages, self._needs),
             add_generation_prompt=request.generation_prompt,
@@ -63,7 +67,7 @@ class TemplateChat:
         # What the request typed opens nothing: the end has to be the template's.
         end = "".join([text for text, special in segments[-2:] if special]) if segments and segments[-1].special else ""
         begun = tags is not None and request.generation_prompt and tags.opened_by(end)
-        return Prompt(segments, begun, bool(tools))
+        return Prompt(segments, begun, request.may_call)
 
     def _refuse(self, request: ChatRequest) -> None:
         """ChatError for what this model's chats do not have."""
@@ -73,7 +77,7 @@ class TemplateChat:
             raise ChatError("this model's chats cannot go on with an answer", subject="messages", code="chat_prefix")
         if self.calls_tools:
             return
-        if request.tools:
+        if request.may_call:
             raise ChatError("this model's chats have no tools", subject="tools", code="chat_tools")
         for index, message in enumerate(request.messages):
             if message.get("tool_calls"):
@@ -98,6 +102,10 @@ class TemplateChat:
         if self._answers.tags is None and not prompt.tools:
             return PlainParser()
         return self._answers.parser(thinking=prompt.thinking, tools=prompt.tools)
+
+    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+        how = style(self._answers.tools, self.visible)
+        return tool_grammar(how, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
         """Nothing: templates write the calls that come back anew, from their arguments."""

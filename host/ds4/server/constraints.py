@@ -20,6 +20,7 @@ from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.constraint import grammar as grammars
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Vocabulary
+from ds4.core.output.grammar.rules import any_calls
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
 from ds4.server.errors import invalid
@@ -111,10 +112,9 @@ class Constraints:
         self, asked: Format | None, dialect: Dialect, chat: ChatRequest, prompt: Prompt
     ) -> Grammar | None:
         """The grammar of a chat's answer: reasoning first where there is any; with tools, calls in its place."""
-        grammar = await self.plain(asked)
-        if grammar is None or asked is None:
-            return None
-        if prompt.tools:
+        grammar, rules = await self.plain(asked), chat.calls
+        if asked is not None and prompt.tools and (rules is None or not rules.must):
+            rules = rules or any_calls(chat.tools)
             if not dialect.openers:
                 raise invalid(
                     "This model's tool calls look like any JSON, so an answer cannot be held to a format beside them: "
@@ -122,7 +122,10 @@ class Constraints:
                     asked.param,
                     "unsupported_parameter",
                 )
-            grammar = grammars.either(grammar, grammars.behind(dialect.openers))
+        if rules is not None and dialect.calls_tools:
+            return dialect.grammar(prompt, rules, grammar)
+        if grammar is None:
+            return None
         if dialect.tags is not None:
             opening, close = dialect.tags
             if prompt.thinking:

@@ -30,7 +30,7 @@ MAX_EXPANDED: Final = patterns.MAX_EXPANDED
 # At most once at each place where JSON allows white space, so that it comes to an end: one space, or a line's
 # indentation.
 _WHITESPACE: Final = r"[ ]|\n[ ]{0,32}|\n\t{1,8}"
-_GAP: Final = r"/[ \n]{0,4}/"
+GAP: Final = r"/[ \n]{0,4}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def after_reasoning(grammar: Grammar, close: str, *, opening: str = "") -> Gramm
     """Free text up to and including the first `close`, then the grammar. opening: what the answer itself may begin such
     text with, or do without it; "": the prompt has begun it."""
     head = f"/[ \\n]*/ {literal(opening)} " if opening else ""
-    gap = f"{_GAP} " if grammar.blank else ""
+    gap = f"{GAP} " if grammar.blank else ""
     return Grammar(
         f"start: {'reasoned? ' if opening else 'reasoned '}answer\n"
         f"reasoned: {head}free {gap}\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
-from ds4.server.errors import ApiError, invalid
+from ds4.server.errors import invalid
 from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.surfaces.chat_tools import name_of, objects, read_tools
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """OpenAI's developer messages are its system messages under another name. Not DeepSeek's own role of that name, which
@@ -25,8 +26,7 @@ def read_chat(
     response_format: what the model is told of it."""
     model = body.text("model")
     messages = read_messages(body)
-    tools = _tools(body)
-    _refuse_unsupported(body)
+    tools, calls = read_tools(body)
     thinking = _thinking(body)
     if thinking is None and thinks:
         thinking = ALIASES.get(model or "")
@@ -42,6 +42,7 @@ def read_chat(
         thinking=thinking,
         effort=effort,
         generation_prompt=generation_prompt,
+        calls=calls,
     )
 
 
@@ -103,29 +104,10 @@ def _content(content: object, path: str) -> str | list[dict[str, str]]:
     return parts[0]["text"] if len(parts) == 1 else parts
 
 
-def _objects(body: Body, name: str) -> list[Body]:
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise wrong_type(body.param(name), "an array", value)
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise wrong_type(f"{body.param(name)}[{index}]", "an object", item)
-    return [Body(item, f"{body.param(name)}[{index}]") for index, item in enumerate(value)]
-
-
-def _name(function: Body) -> str:
-    name = function.text("name")
-    if not name:
-        raise invalid(f"'{function.param('name')}' is required.", function.param("name"), "missing_field")
-    return name
-
-
 def _calls(message: Body) -> list[dict[str, Any]]:
     """Tool calls that the assistant made."""
     calls = []
-    for call in _objects(message, "tool_calls"):
+    for call in objects(message, "tool_calls"):
         call.refuse("type", ("function",), "Only calls of functions are known.")
         function = call.nested("function")
         arguments = function.text("arguments")
@@ -133,42 +115,10 @@ def _calls(message: Body) -> list[dict[str, Any]]:
             {
                 "id": call.text("id") or "",
                 "type": "function",
-                "function": {"name": _name(function), "arguments": arguments or ""},
+                "function": {"name": name_of(function), "arguments": arguments or ""},
             }
         )
     return calls
-
-
-def _tools(body: Body) -> list[dict[str, Any]]:
-    """The tools that the model may call: none where tool_choice says so."""
-    tools = []
-    for tool in _objects(body, "tools"):
-        if tool.get("type") not in (None, "function"):
-            raise invalid("Only tools of type 'function' are supported.", tool.param("type"), "unsupported_parameter")
-        function = tool.nested("function")
-        _name(function)
-        function.text("description")
-        function.nested("parameters")
-        tools.append({"type": "function", "function": dict(function.data)})
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict) or choice == "required":
-        raise _not_yet("tool_choice", "A tool call cannot be forced yet: 'tool_choice' may be 'auto' or 'none'.")
-    if choice not in (None, "auto", "none"):
-        if not isinstance(choice, str):
-            raise wrong_type("tool_choice", "a string or an object", choice)
-        raise invalid(f"'tool_choice' must be 'auto' or 'none', not {choice[:40]!r}.", "tool_choice")
-    return [] if choice == "none" else tools
-
-
-def _not_yet(param: str, message: str) -> ApiError:
-    return invalid(message, param, "unsupported_parameter")
-
-
-def _refuse_unsupported(body: Body) -> None:
-    body.refuse("functions", ([],), "Functions are not supported by this server; use tools.")
-    body.refuse("function_call", ("none",), "Functions are not supported by this server; use tools.")
-    if body.get("tools"):
-        body.refuse("parallel_tool_calls", (True,), "Answers cannot be held to a single tool call yet.")
 
 
 def _thinking(body: Body) -> bool | None:

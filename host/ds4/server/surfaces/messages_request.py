@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest, Dialect
+from ds4.core.output.grammar.rules import ToolRule, ToolRules
 from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest, wrong_type
+from ds4.server.request import Body, GenerationRequest
 from ds4.server.surfaces.chat_request import ALIASES
+from ds4.server.surfaces.chat_tools import name_of, objects
 from ds4.server.surfaces.messages_turns import read_turns
+from ds4.server.surfaces.tool_rules import Choice, function_rule, rules
 
 _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 
@@ -28,7 +31,7 @@ class MessagesRequest(GenerationRequest):
 def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
     """What the body asks of the model's dialect; the same for an answer and for counting."""
     model = body.text("model")
-    tools = _tools(body)
+    tools, calls = _tools(body)
     config = body.nested("output_config")
     asked = messages_format(body)
     told = None if asked is None or not dialect.tells_format else asked.told
@@ -37,7 +40,12 @@ def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
     thinking = _thinking(body, effort, ALIASES.get(model or ""), dialect.thinks)
     # Effort is about the whole answer, so a model that does not think is not asked in vain.
     return ChatRequest(
-        read_turns(body), tools, response_format=told, thinking=thinking, effort=effort if dialect.thinks else None
+        read_turns(body),
+        tools,
+        response_format=told,
+        thinking=thinking,
+        effort=effort if dialect.thinks else None,
+        calls=calls,
     )
 
 
@@ -91,19 +99,18 @@ def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) 
     return None
 
 
-def _tools(body: Body) -> list[dict[str, Any]]:
-    """The tools that the model may call, without what is not about the model; none where tool_choice says so."""
-    value = body.get("tools")
-    if value is not None and not isinstance(value, list):
-        raise wrong_type("tools", "an array", value)
-    tools = []
-    for index, item in enumerate(value or ()):
-        if not isinstance(item, dict):
-            raise wrong_type(f"tools[{index}]", "an object", item)
-        read = _tool(Body(item, f"tools[{index}]"))
-        if read is not None:
-            tools.append({"type": "function", "function": read})
-    return tools if _may_call(body, bool(tools)) else []
+def _tools(body: Body) -> tuple[list[dict[str, Any]], ToolRules | None]:
+    """The tools that the model is told of, without what is not about the model, whatever tool_choice says; what calls
+    the answer may make, the rules say."""
+    tools, told = [], []
+    for tool in objects(body, "tools"):
+        read = _tool(tool)
+        if read is None:
+            continue
+        schema, strict = tool.nested("input_schema"), tool.boolean("strict")
+        tools.append(function_rule(read["name"], schema.data, strict=strict, param=schema.path))
+        told.append({"type": "function", "function": read})
+    return told, _rules(body.nested("tool_choice"), tools)
 
 
 def _tool(tool: Body) -> dict[str, Any] | None:
@@ -128,21 +135,17 @@ def _tool(tool: Body) -> dict[str, Any] | None:
     return {"name": name, **described, "parameters": dict(schema.data)}
 
 
-def _may_call(body: Body, tools: bool) -> bool:
-    choice = body.nested("tool_choice")
-    chosen = choice.text("type")
-    if choice.data and chosen not in ("auto", "none", "any", "tool"):
-        raise invalid("'tool_choice.type' must be 'auto', 'any', 'tool' or 'none'.", "tool_choice.type")
-    if chosen in ("any", "tool"):
-        raise invalid(
-            "A tool call cannot be forced yet: 'tool_choice.type' may be 'auto' or 'none'.",
-            "tool_choice.type",
-            "unsupported_parameter",
-        )
-    if tools and chosen != "none" and choice.boolean("disable_parallel_tool_use"):
-        raise invalid(
-            "Answers cannot be held to a single tool call yet.",
-            "tool_choice.disable_parallel_tool_use",
-            "unsupported_parameter",
-        )
-    return chosen != "none"
+def _rules(choice: Body, tools: list[ToolRule]) -> ToolRules | None:
+    parallel = not choice.boolean("disable_parallel_tool_use")
+    match choice.text("type") if choice.data else "auto":
+        case "auto":
+            chosen = Choice()
+        case "none":
+            chosen = Choice(none=True)
+        case "any":
+            chosen = Choice(must=True, param=choice.param("type"))
+        case "tool":
+            chosen = Choice(must=True, names=(name_of(choice),), param=choice.param("name"))
+        case _:
+            raise invalid("'tool_choice.type' must be 'auto', 'any', 'tool' or 'none'.", "tool_choice.type")
+    return rules(tools, chosen, parallel=parallel)

@@ -10,7 +10,8 @@ from typing import Any
 
 from ds4.server.errors import ApiError, invalid
 from ds4.server.request import Body, kind, text, wrong_type
-from ds4.server.surfaces.responses_tools import as_arguments, objects, told
+from ds4.server.surfaces.chat_tools import objects
+from ds4.server.surfaces.responses_tools import as_arguments, told
 
 Item = dict[str, Any]
 

@@ -67,7 +67,8 @@ async def read_chat(body: Body, served: Served, store: ResponseStore) -> tuple[C
     thinking = ALIASES.get(body.text("model") or "") if dialect.thinks else None
     asked = responses_format(body)
     told = None if asked is None or not dialect.tells_format else asked.told
-    return ChatRequest(talk, tools.functions, response_format=told, thinking=thinking, effort=effort), tools, own
+    chat = ChatRequest(talk, tools.functions, response_format=told, thinking=thinking, effort=effort, calls=tools.calls)
+    return chat, tools, own
 
 
 async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[int]]:

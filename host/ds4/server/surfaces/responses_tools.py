@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ds4.core.json_text import loads
+from ds4.core.output.grammar.rules import ToolRule, ToolRules
 from ds4.server.errors import invalid
-from ds4.server.request import Body, kind, wrong_type
+from ds4.server.request import Body, wrong_type
+from ds4.server.surfaces.chat_tools import name_of, objects
+from ds4.server.surfaces.tool_rules import Choice, function_rule, rules, text_rule
 
 INPUT = "input"
-_FORCED = "A tool call cannot be forced yet: 'tool_choice' may be 'auto' or 'none'."
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +35,28 @@ class Tool:
 
 @dataclass(slots=True)
 class Tools:
-    """functions: those that the model is told of, in the form of chat completions. known: by the names there."""
+    """functions: those that the model is told of, in the form of chat completions. known, rules: by the names there.
+    calls: which of them the answer may and must make; None: as the model likes."""
 
     functions: list[dict[str, Any]] = field(default_factory=list)
     known: dict[str, Tool] = field(default_factory=dict)
+    rules: list[ToolRule] = field(default_factory=list)
+    calls: ToolRules | None = None
 
     def of(self, name: str) -> Tool:
         """What a call's name means; one that the model made up is a function of that name."""
         return self.known.get(name) or Tool(name)
 
-    def add(self, tool: Tool, path: str, description: str | None, parameters: Mapping[str, Any] | None) -> None:
-        name = told(tool.name, tool.namespace)
+    def add(self, tool: Tool, rule: ToolRule, path: str, description: str, parameters: Mapping[str, Any]) -> None:
+        name = rule.name
         if name in self.known:
             raise invalid(f"'{path}' is a second tool named {name[:64]!r}.", f"{path}.name")
         self.known[name] = tool
         function: dict[str, Any] = {"name": name}
         if description:
             function["description"] = description
-        function["parameters"] = {"type": "object", "properties": {}} if parameters is None else dict(parameters)
+        function["parameters"] = dict(parameters)
+        self.rules.append(rule)
         self.functions.append({"type": "function", "function": function})
 
 
@@ -64,18 +71,19 @@ def as_arguments(text: str) -> str:
 
 
 def read_tools(body: Body) -> Tools:
-    """The tools that the model may call: none, or some, where tool_choice says so."""
+    """The tools that the model is told of, whatever tool_choice says; what calls the answer may make, `calls` says."""
     tools = Tools()
     for tool in objects(body, "tools"):
         if tool.text("type") == "namespace":
             _namespace(tool, tools)
         else:
             _tool(tool, tools, None, "")
-    return _chosen(body, tools)
+    tools.calls = rules(tools.rules, _choice(body, tools), parallel=body.boolean("parallel_tool_calls", True))
+    return tools
 
 
 def _namespace(body: Body, tools: Tools) -> None:
-    name, about = _name(body), body.text("description")
+    name, about = name_of(body), body.text("description")
     preface = f"[{name}: {about}] " if about else ""
     for tool in objects(body, "tools"):
         before = len(tools.functions)
@@ -87,67 +95,64 @@ def _namespace(body: Body, tools: Tools) -> None:
 def _tool(body: Body, tools: Tools, namespace: str | None, preface: str) -> None:
     match body.text("type"):
         case "function":
-            name, description = _name(body), body.text("description") or ""
-            parameters = None if body.get("parameters") is None else body.nested("parameters").data
-            tools.add(Tool(name, namespace), body.path, preface + description, parameters)
+            name, description = name_of(body), body.text("description") or ""
+            schema = body.nested("parameters")
+            given: Mapping[str, Any] = _NOTHING if body.get("parameters") is None else schema.data
+            rule = function_rule(
+                told(name, namespace), given, strict=body.boolean("strict"), param=body.param("parameters")
+            )
+            tools.add(Tool(name, namespace), rule, body.path, preface + description, given)
         case "custom":
-            name, description = _name(body), body.text("description") or ""
+            name, description = name_of(body), body.text("description") or ""
             parameters = {
                 "type": "object",
                 "properties": {INPUT: {"type": "string", "description": _form(body.nested("format"))}},
                 "required": [INPUT],
             }
-            tools.add(Tool(name, namespace, custom=True), body.path, preface + description, parameters)
+            rule = text_rule(told(name, namespace), INPUT, body.nested("format"))
+            tools.add(Tool(name, namespace, custom=True), rule, body.path, preface + description, parameters)
         case None:
             raise invalid(f"'{body.param('type')}' is required.", body.param("type"), "missing_field")
 
 
 def _form(body: Body) -> str:
-    """What a custom tool's input looks like, in words: the model is told of its grammar, not held to it."""
+    """What a custom tool's input looks like, in words: a model that is held to a grammar should know of it."""
     if body.get("type") in (None, "text"):
         return "The input, as plain text."
     syntax, definition = body.text("syntax") or "grammar", body.text("definition") or ""
     return f"The input, as plain text of this form ({syntax}):\n{definition}"
 
 
-def _name(body: Body) -> str:
-    name = body.text("name")
-    if not name:
-        raise invalid(f"'{body.param('name')}' is required.", body.param("name"), "missing_field")
-    return name
-
-
-def _chosen(body: Body, tools: Tools) -> Tools:
+def _choice(body: Body, tools: Tools) -> Choice:
     choice = body.get("tool_choice")
-    if choice in (None, "auto"):
-        return tools
-    if choice == "none":
-        return Tools(known=tools.known)
-    if choice == "required":
-        raise invalid(_FORCED, "tool_choice", "unsupported_parameter")
-    if not isinstance(choice, dict):
-        if not isinstance(choice, str):
-            raise wrong_type("tool_choice", "a string or an object", choice)
-        raise invalid(f"'tool_choice' must be 'auto' or 'none', not {choice[:40]!r}.", "tool_choice")
-    chosen = Body(choice, "tool_choice")
-    if chosen.text("type") != "allowed_tools" or chosen.text("mode") == "required":
-        raise invalid(_FORCED, "tool_choice", "unsupported_parameter")
-    allowed = {(tool.text("name"), tool.text("namespace")) for tool in objects(chosen, "tools")}
-    names = {name for name, tool in tools.known.items() if (tool.name, tool.namespace) in allowed}
-    return Tools([one for one in tools.functions if one["function"]["name"] in names], tools.known)
+    match choice:
+        case None | "auto":
+            return Choice()
+        case "none":
+            return Choice(none=True)
+        case "required":
+            return Choice(must=True)
+        case dict():
+            return _chosen(Body(choice, "tool_choice"), tools)
+        case str():
+            message = f"'tool_choice' must be 'auto', 'none', 'required' or an object, not {choice[:40]!r}."
+            raise invalid(message, "tool_choice")
+    raise wrong_type("tool_choice", "a string or an object", choice)
 
 
-def objects(body: Body, name: str) -> list[Body]:
-    """An array of objects; absent or null reads as empty."""
-    value, path = body.get(name), body.param(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise wrong_type(path, "an array", value)
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise invalid(f"'{path}[{index}]' must be an object, not {kind(item)}.", f"{path}[{index}]", "invalid_type")
-    return [Body(item, f"{path}[{index}]") for index, item in enumerate(value)]
+def _chosen(choice: Body, tools: Tools) -> Choice:
+    kind = choice.text("type")
+    if kind in ("function", "custom"):
+        return Choice(must=True, names=(told(name_of(choice), choice.text("namespace")),), param=choice.param("name"))
+    if kind != "allowed_tools":
+        message = "'tool_choice.type' must be 'function', 'custom' or 'allowed_tools': the others are not run here."
+        raise invalid(message, "tool_choice.type", "unsupported_parameter")
+    mode = choice.text("mode") or "auto"
+    if mode not in ("auto", "required"):
+        raise invalid("'tool_choice.mode' must be 'auto' or 'required'.", "tool_choice.mode")
+    named = [tool for tool in objects(choice, "tools") if tool.text("type") in (None, "function", "custom")]
+    names = [told(name_of(tool), tool.text("namespace")) for tool in named]
+    return Choice(must=mode == "required", names=names, param=choice.param("tools"), none=not names)
 
 
 _OPENING = re.compile(r'[ \t\n\r]*\{[ \t\n\r]*"' + INPUT + r'"[ \t\n\r]*:[ \t\n\r]*"')
