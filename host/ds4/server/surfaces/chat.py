@@ -8,7 +8,7 @@ from typing import Any
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import invalid
-from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
+from ds4.server.events import CallDelta, Delta, Finished, Progress, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options
 from ds4.server.service import Served
 from ds4.server.surfaces.chat_request import read_chat
@@ -19,6 +19,7 @@ from ds4.server.surfaces.generation import (
     Renderer,
     check_context,
     dump,
+    progress,
     sse,
     timings,
     usage,
@@ -51,6 +52,7 @@ class ChatCompletions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            progress=options.progress,
         )
 
     def renderer(self, request: GenerationRequest, served: Served) -> ChatRenderer:
@@ -111,6 +113,9 @@ class ChatRenderer(Renderer):
 
     def finished(self, event: Finished) -> bytes:
         return sse(self._chunk({}, event.reason, event.choice))
+
+    def progress(self, event: Progress) -> bytes:
+        return progress(self._head, event)
 
     def closing(self, ends: list[Finished]) -> bytes:
         if not self._request.include_usage:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ds4.server import limits
 from ds4.server.errors import invalid
-from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
+from ds4.server.events import CallDelta, Delta, Finished, Progress, TokenLogprob
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
 from ds4.server.service import Served
 from ds4.server.surfaces.generation import (
@@ -17,6 +17,7 @@ from ds4.server.surfaces.generation import (
     Renderer,
     check_context,
     dump,
+    progress,
     sse,
     timings,
     usage,
@@ -50,6 +51,7 @@ class Completions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            progress=options.progress,
         )
 
     async def _prompts(self, prompt: object, served: Served) -> list[list[int]]:
@@ -113,6 +115,9 @@ class CompletionRenderer(Renderer):
 
     def finished(self, event: Finished) -> bytes:
         return sse(self._chunk("", event.reason, event.choice))
+
+    def progress(self, event: Progress) -> bytes:
+        return progress(self._head, event)
 
     def closing(self, ends: list[Finished]) -> bytes:
         if not self._request.include_usage:

@@ -17,7 +17,7 @@ import falcon.asgi
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
-from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, HungUp, KeepAlive, TokenLogprob
+from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, HungUp, KeepAlive, Progress, TokenLogprob
 from ds4.server.job import Job
 from ds4.server.request import Body, GenerationRequest, parse_json
 from ds4.server.service import Served, Service
@@ -79,6 +79,10 @@ class Renderer(Protocol):
     def heartbeat(self) -> bytes:
         """Said after a while of silence: what the clients of this protocol count as life."""
         return KEEP_ALIVE
+
+    def progress(self, event: Progress) -> bytes:
+        """How far a prompt has been read, on the surfaces that tell."""
+        return b""
 
     def failed(self, error: ApiError, request_id: str) -> bytes:
         """An error after the stream's beginning; nothing follows."""
@@ -154,7 +158,7 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
         yield renderer.opening()
         channel.shortcut = shortcut  # from here on the headers are out
         while True:
-            parts = []
+            parts, spoke = [], False
             for event in await channel.take():
                 if type(event) is Delta:
                     parts.append(renderer.delta(event))
@@ -165,19 +169,24 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
                     ends.append(event)
                 elif type(event) is KeepAlive:
                     parts.append(renderer.heartbeat())
+                elif type(event) is Progress:
+                    parts.append(renderer.progress(event))
+                    continue  # no part of the answer: heartbeats keep counting its silence
                 elif type(event) is Failed:
                     parts.append(renderer.failed(event.error, connection.request_id))
                     yield b"".join(parts)
                     return
                 elif type(event) is HungUp:
                     return
+                spoke = True
             if len(ends) == len(job.choices):
                 parts.append(renderer.closing(sorted(ends, key=lambda end: end.choice)))
                 engine.done(job)
                 yield b"".join(parts)
                 return
             if data := b"".join(parts):
-                channel.quiet_since = clock()
+                if spoke:
+                    channel.quiet_since = clock()
                 yield data
     finally:
         channel.shortcut = None
@@ -241,6 +250,12 @@ def timings(ends: list[Finished], n: int) -> dict[str, Any]:
         "prefill_tok_s": round(prefill / (first - arrived), 2) if first > arrived else None,
         "decode_tok_s": round(decoded / (last - first), 2) if last > first else None,
     }
+
+
+def progress(head: dict[str, Any], event: Progress) -> bytes:
+    """A chunk without choices, which clients that do not know of progress pass over."""
+    told = {"prompt_tokens": event.prompt_tokens, "computed": event.computed, "cached": event.cached}
+    return sse({**head, "choices": [], "progress": {"index": event.choice, **told}})
 
 
 def dump(value: object) -> bytes:
