@@ -49,7 +49,7 @@ py_wheel = rule(
         "requirements": attr.label(mandatory = True, allow_single_file = True),
         "requires_python": attr.string(mandatory = True),
         "scripts": attr.string_dict(doc = "command: module:function"),
-        "srcs": attr.label_list(allow_files = [".py", ".toml", ".typed"]),
+        "srcs": attr.label_list(allow_files = [".css", ".html", ".js", ".py", ".toml", ".typed"]),
         "strip": attr.string(doc = "leading part of a source's path that the wheel leaves out"),
         "summary": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),

@@ -15,12 +15,14 @@ from ds4.server.disconnect import App as ASGIApp
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body
 from ds4.server.errors import ApiError, ClientGone, from_error
+from ds4.server.page import add_routes as add_page
 from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
 from ds4.server.surfaces.messages import CountTokens, Messages
 from ds4.server.surfaces.models import Model, Models
 from ds4.server.surfaces.responses import add_routes as add_responses
+from ds4.server.surfaces.stats import Stats
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
 log = logging.getLogger("ds4.server")
@@ -80,6 +82,8 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/messages", Messages(service))
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
     add_responses(app, service)
+    app.add_route("/v1/stats", Stats(service))
+    add_page(app)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
     app.add_route("/apply-template", ApplyTemplate(service))

@@ -19,10 +19,11 @@ from typing import Any, Protocol
 
 from ds4.errors import Cancelled, ConstraintError, Ds4Error
 from ds4.server.errors import ApiError, from_error, shed
-from ds4.server.events import Event, Failed, HungUp
+from ds4.server.events import Event, Failed, HungUp, Progress
 from ds4.server.job import Choice, Job
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
+from ds4.server.progress import prompts_read
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.banks import Bank
 from ds4.server.schedule.scheduler import IN_FLIGHT, LONG_STEP, Scheduler, Step
@@ -247,6 +248,8 @@ class EngineLoop:
             for bank, _ in step.spans:
                 self._learn_floor(bank)
             self._metrics.step(step.decoding, step.prompt_rows, len(drawn), result.elapsed_ns)
+            if step.prompt_rows:
+                self._tell_progress(step)
             for timeline, token, row in drawn:
                 choice = self._choices[timeline.key]
                 if timeline.top:
@@ -260,6 +263,14 @@ class EngineLoop:
                     self._forget(timeline.key)
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
         self._flush()
+
+    def _tell_progress(self, step: Step) -> None:
+        for timeline, computed in prompts_read(step, self.scheduler.open):
+            choice = self._choices.get(timeline.key)
+            if choice is not None and choice.job.request.progress:
+                cached = timeline.placement.keep if timeline.placement is not None else 0
+                event = Progress(choice.index, len(timeline.prompt), computed, cached)
+                self._outbox.append((choice.job, event))
 
     def _undo(self, error: Ds4Error) -> None:
         """Steps in flight came to nothing. After a cancel the living draw those rows again; after a failure every

@@ -81,11 +81,21 @@ class KeepAlive:
 
 
 @dataclass(slots=True)
+class Progress:
+    """A choice's prompt has been read this far. computed: of prompt_tokens, cached ones among them."""
+
+    choice: int
+    prompt_tokens: int
+    computed: int
+    cached: int
+
+
+@dataclass(slots=True)
 class HungUp:
     """The client is gone; whoever renders stops."""
 
 
-Event = Delta | CallDelta | CallsVoid | Finished | Failed | KeepAlive | HungUp
+Event = Delta | CallDelta | CallsVoid | Finished | Failed | KeepAlive | Progress | HungUp
 
 _OVERHEAD = 256  # bytes that a rendered event takes beside its text
 
@@ -115,6 +125,8 @@ class Channel:
             self.backlog += len(event.text) + _OVERHEAD
         elif type(event) is CallDelta:
             self.backlog += len(event.arguments) + _OVERHEAD
+        elif type(event) is Progress:
+            self.backlog += _OVERHEAD
         self._events.append(event)
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -54,6 +54,7 @@ class GenerationRequest:
     cache_prompt: bool = True
     stream: bool = False
     include_usage: bool = False
+    progress: bool = False  # a stream tells how far its prompts have been read
     nbytes: int = 0
     created: int = field(default_factory=lambda: int(time.time()))
 
@@ -74,6 +75,7 @@ class Options:
     cache_prompt: bool
     stream: bool
     include_usage: bool
+    progress: bool
 
 
 def new_suffix() -> str:
@@ -242,7 +244,7 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     max_tokens = body.integer("max_completion_tokens", 1, 1 << 31, clamp=True)
     if max_tokens is None:
         max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
-    usage = body.nested("stream_options").boolean("include_usage")
+    told, stream = body.nested("stream_options"), body.boolean("stream")
     return Options(
         sampling=read_sampling(body, defaults, n_vocab),
         n=body.integer("n", 1, limits.MAX_CHOICES) or 1,
@@ -250,8 +252,9 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
         stop=read_stops(body),
         ignore_eos=body.boolean("ignore_eos"),
         cache_prompt=body.boolean("cache_prompt", True),
-        stream=body.boolean("stream"),
-        include_usage=usage,
+        stream=stream,
+        include_usage=told.boolean("include_usage"),
+        progress=told.boolean("include_progress") and stream,
     )
 
 

@@ -6,11 +6,14 @@ from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
+from ds4.server.events import Progress
 from ds4.server.request import Body, GenerationRequest, new_id, read_options
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
+from ds4.server.surfaces.chat_render import CHUNK
 from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
+from ds4.server.surfaces.rendering import progress
 from ds4.server.surfaces.writing import Writing
 
 
@@ -43,7 +46,11 @@ class ChatCompletions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            progress=options.progress,
         )
+
+    def progress(self, request: GenerationRequest, served: Served, event: Progress) -> bytes:
+        return progress(answer_facts(request, served).head(CHUNK), event)
 
     def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing:
         facts = answer_facts(request, served)

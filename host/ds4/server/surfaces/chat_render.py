@@ -18,6 +18,8 @@ from ds4.server.surfaces.rendering import (
     usage,
 )
 
+CHUNK = "chat.completion.chunk"
+
 _quote = json.encoder.encode_basestring
 
 
@@ -26,13 +28,7 @@ class ChatRenderer(Renderer):
 
     def __init__(self, facts: AnswerFacts, token_bytes: TokenBytes) -> None:
         self._facts, self._token_bytes = facts, token_bytes
-        self._head = {
-            "id": facts.id,
-            "object": "chat.completion.chunk",
-            "created": facts.created,
-            "model": facts.model,
-            "system_fingerprint": facts.fingerprint,
-        }
+        self._head = facts.head(CHUNK)
         self._tail: dict[str, Any] = {"usage": None} if facts.usage else {}
         self._content = self._halves("content")
         self._reasoning = self._halves("reasoning_content") if facts.reads else []

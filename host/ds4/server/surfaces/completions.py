@@ -5,10 +5,13 @@ from __future__ import annotations
 from ds4.server import limits
 from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
+from ds4.server.events import Progress
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, token_ids, wrong_type
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
+from ds4.server.surfaces.completions_render import CHUNK
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
+from ds4.server.surfaces.rendering import progress
 from ds4.server.surfaces.writing import Writing
 
 
@@ -41,6 +44,7 @@ class Completions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            progress=options.progress,
         )
 
     async def _prompts(self, prompt: object, served: Served) -> list[list[int]]:
@@ -62,6 +66,9 @@ class Completions(Generating):
                     raise wrong_type(f"prompt[{i}]", "an array of token ids", item)
             return [token_ids(item, n_vocab, f"prompt[{i}]") for i, item in enumerate(prompt)]
         return [token_ids(prompt, n_vocab, "prompt")]
+
+    def progress(self, request: GenerationRequest, served: Served, event: Progress) -> bytes:
+        return progress(answer_facts(request, served).head(CHUNK), event)
 
     def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing:
         facts = answer_facts(request, served)

@@ -18,6 +18,8 @@ from ds4.server.surfaces.rendering import (
     usage,
 )
 
+CHUNK = "text_completion"
+
 _quote = json.encoder.encode_basestring
 
 
@@ -26,13 +28,7 @@ class CompletionRenderer(Renderer):
 
     def __init__(self, facts: AnswerFacts, token_bytes: TokenBytes) -> None:
         self._facts, self._token_bytes = facts, token_bytes
-        self._head = {
-            "id": facts.id,
-            "object": "text_completion",
-            "created": facts.created,
-            "model": facts.model,
-            "system_fingerprint": facts.fingerprint,
-        }
+        self._head = facts.head(CHUNK)
         self._tail: dict[str, Any] = {"usage": None} if facts.usage else {}
         self._offsets = [0] * facts.choices  # characters of text sent so far, for text_offset
         halves = [sse(self._chunk(0, None, index)).split(b'"text":0') for index in range(facts.choices)]

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import falcon.asgi
 
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
-from ds4.server.events import Delta, Failed, HungUp
+from ds4.server.events import Delta, Failed, HungUp, Progress
 from ds4.server.job import Job
 from ds4.server.request import Body, GenerationRequest, parse_json
 from ds4.server.service import Served, Service
@@ -51,6 +52,10 @@ class Generating(ABC):
     @abstractmethod
     async def parse(self, body: Body, served: Served) -> GenerationRequest: ...
 
+    def progress(self, request: GenerationRequest, served: Served, event: Progress) -> bytes:
+        """How far a prompt has been read, on the surfaces that tell."""
+        return b""
+
     @abstractmethod
     def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing: ...
 
@@ -72,13 +77,15 @@ class Generating(ABC):
             resp.content_type = "text/event-stream; charset=utf-8"
             resp.set_header("cache-control", "no-cache")
             resp.set_header("x-accel-buffering", "no")
-            resp.stream = stream(engine, job, writing, connection)
+            resp.stream = stream(engine, job, writing, connection, partial(self.progress, request, served))
         else:
             resp.content_type = "application/json"
             resp.data = await gather(engine, job, writing)
 
 
-async def stream(engine: EngineLoop, job: Job, writing: Writing, connection: Connection) -> AsyncIterator[bytes]:
+async def stream(
+    engine: EngineLoop, job: Job, writing: Writing, connection: Connection, progress: Callable[[Progress], bytes]
+) -> AsyncIterator[bytes]:
     """The answer as SSE: everything that has come since the last write goes out in one."""
     channel, clock, push = job.channel, asyncio.get_running_loop().time, connection.push
 
@@ -93,10 +100,14 @@ async def stream(engine: EngineLoop, job: Job, writing: Writing, connection: Con
         yield writing.opening()
         channel.shortcut = shortcut if writing.quick else None  # from here on the headers are out
         while True:
-            parts = []
+            parts, spoke = [], False
             for event in await channel.take():
                 if type(event) is HungUp:
                     return
+                if type(event) is Progress:
+                    parts.append(progress(event))
+                    continue  # no part of the answer: heartbeats keep counting its silence
+                spoke = True
                 parts.append(writing.take(event))
                 if writing.ended:
                     break
@@ -106,7 +117,8 @@ async def stream(engine: EngineLoop, job: Job, writing: Writing, connection: Con
                 yield b"".join(parts)
                 return
             if data := b"".join(parts):
-                channel.quiet_since = clock()
+                if spoke:
+                    channel.quiet_since = clock()
                 yield data
     finally:
         channel.shortcut = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ds4.server.errors import ApiError
-from ds4.server.events import CallDelta, CallsVoid, Delta, Finished, TokenLogprob
+from ds4.server.events import CallDelta, CallsVoid, Delta, Finished, Progress, TokenLogprob
 
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -40,6 +40,16 @@ class AnswerFacts:
     @property
     def choices(self) -> int:
         return self.prompts * self.n
+
+    def head(self, kind: str) -> dict[str, Any]:
+        """The members that every chunk, and the body, begins with. kind: OpenAI's name of the object."""
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.fingerprint,
+        }
 
 
 @dataclass(slots=True)
@@ -138,3 +148,9 @@ def dump(value: object) -> bytes:
 
 def sse(value: object) -> bytes:
     return b"data: " + dump(value) + b"\n\n"
+
+
+def progress(head: dict[str, Any], event: Progress) -> bytes:
+    """A chunk without choices, which clients that do not know of progress pass over."""
+    told = {"prompt_tokens": event.prompt_tokens, "computed": event.computed, "cached": event.cached}
+    return sse({**head, "choices": [], "progress": {"index": event.choice, **told}})
