@@ -26,10 +26,13 @@ _SHOWN = 300  # characters of a turn that an error shows
 
 @dataclass(frozen=True)
 class Rule:
-    """when: what stands in the last turn; "" fits all. say: the answer, with markup as the model would write it."""
+    """when: what stands in the last turn; "" fits all. say: the answer, with markup as the model would write it.
+    think: what comes before it, if the prompt has opened reasoning.
+    """
 
     when: str
     say: str
+    think: str = ""
 
 
 def write(path: Path, rules: Sequence[Rule]) -> Path:
@@ -43,14 +46,15 @@ def read(path: Path) -> list[Rule]:
 
 @dataclass(frozen=True)
 class Markup:
-    """turn: the special tokens that open a turn. answer: the texts with which a prompt opens an answer."""
+    """turn: the special token that opens a turn. answer: the texts with which a prompt opens an answer, and what ends
+    the reasoning that some of them open."""
 
-    turn: tuple[str, ...]
-    answer: tuple[str, ...]
+    turn: str
+    answer: dict[str, str]
 
 
-CHATML = Markup(("<|im_start|>",), ("<|im_start|>assistant\n",))
-DEEPSEEK = Markup(("<｜User｜>",), ("<｜Assistant｜><think>", "<｜Assistant｜></think>"))
+CHATML = Markup("<|im_start|>", {"<|im_start|>assistant\n": ""})
+DEEPSEEK = Markup("<｜User｜>", {"<｜Assistant｜><think>": "</think>", "<｜Assistant｜></think>": ""})
 
 
 class Script:
@@ -58,36 +62,37 @@ class Script:
 
     def __init__(self, rules: Sequence[Rule], tokenizer: Tokenizer) -> None:
         known = tokenizer.special_tokens
-        markup = next((m for m in (CHATML, DEEPSEEK) if all(turn in known for turn in m.turn)), None)
+        markup = next((m for m in (CHATML, DEEPSEEK) if m.turn in known), None)
         if markup is None:
             raise AssertionError("the vocabulary has the markup of no dialect that scripts know")
         self._rules, self._tokenizer = rules, tokenizer
-        self._turn = {known[text] for text in markup.turn}
-        self._answer = [tuple(tokenizer.encode(text, special=True)) for text in markup.answer]
+        self._turn = known[markup.turn]
+        self._answers = [(tuple(tokenizer.encode(text, special=True)), end) for text, end in markup.answer.items()]
         assert tokenizer.eos_id is not None
         self._end = tokenizer.eos_id
         self._said = functools.lru_cache(64)(self._say)
 
     def __call__(self, tokens: Sequence[int]) -> int:
-        at, begun = self._opening(tokens)
-        turn = next((i for i in reversed(range(at)) if tokens[i] in self._turn), 0)
-        said = self._said(tuple(tokens[turn:at]))
+        at, begun, ends_thought = self._opening(tokens)
+        turn = next((i for i in reversed(range(at)) if tokens[i] == self._turn), 0)
+        said = self._said(tuple(tokens[turn:at]), ends_thought)
         done = len(tokens) - begun
         return said[done] if done < len(said) else self._end
 
-    def _opening(self, tokens: Sequence[int]) -> tuple[int, int]:
-        """Where the last answer's opening starts and ends."""
+    def _opening(self, tokens: Sequence[int]) -> tuple[int, int, str]:
+        """Where the last answer's opening starts and ends, and what ends the reasoning that it opens."""
         for at in reversed(range(len(tokens))):
-            for opening in self._answer:
+            for opening, ends_thought in self._answers:
                 if tokens[at] == opening[0] and tuple(tokens[at : at + len(opening)]) == opening:
-                    return at, at + len(opening)
+                    return at, at + len(opening), ends_thought
         raise EngineError("the prompt opens no answer", status=Status.ARG, code="engine_unscripted")
 
-    def _say(self, turn: tuple[int, ...]) -> list[int]:
+    def _say(self, turn: tuple[int, ...], ends_thought: str) -> list[int]:
         text = self._tokenizer.decode(turn)
         for rule in self._rules:
             if rule.when in text:
-                return self._tokenizer.encode(rule.say, special=True)
+                thought = rule.think + ends_thought if ends_thought else ""
+                return self._tokenizer.encode(thought + rule.say, special=True)
         message = f"no rule of the script fits the turn {text[:_SHOWN]!r}"
         raise EngineError(message, status=Status.ARG, code="engine_unscripted")
 

@@ -3,6 +3,7 @@ way. Its weights are zeros; nothing computes with them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from support.gguf_writer import I32, STRING, TYPE_Q8_0, WIDTH, tiny_llama
@@ -56,6 +57,16 @@ def write(path: Path) -> Path:
     return writer.write(path)
 
 
-def call(name: str, arguments: str) -> str:
-    """What the model writes to call a tool. arguments: JSON."""
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+def hermes_call(name: str, arguments: dict[str, str]) -> str:
+    """What this model writes to call a tool."""
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+
+
+def dsml_call(name: str, arguments: dict[str, str]) -> str:
+    """What DeepSeek V4 writes to call a tool."""
+    mark = "｜DSML｜"
+    given = "".join(
+        f'<{mark}parameter name="{key}" string="true">{value}</{mark}parameter>\n' for key, value in arguments.items()
+    )
+    invoke = f'<{mark}invoke name="{name}">\n{given}</{mark}invoke>\n'
+    return f"\n\n<{mark}tool_calls>\n{invoke}</{mark}tool_calls>"
