@@ -1,15 +1,15 @@
 // The official Anthropic client: Messages, and the beta tool runner.
 
 import Anthropic from "@anthropic-ai/sdk";
-import { HELLO, main, PERSON, SCHEMA, shape, SYSTEM, TOKENS, TOOL, Weather, WEATHER } from "./common.mjs";
+import { HELLO, main, PERSON, SCHEMA, shape, SYSTEM, TOOL, Weather, WEATHER } from "./common.mjs";
 
 const { parameters, ...named } = TOOL;
 const tool = { ...named, input_schema: parameters };
 const user = (content) => [{ role: "user", content }];
 
-main((url, model) => {
+main((url, model, tokens) => {
   const client = new Anthropic({ baseURL: url, apiKey: "k", authToken: null, maxRetries: 0, timeout: 30_000 });
-  const body = { model, max_tokens: TOKENS, temperature: 0 };
+  const body = { model, max_tokens: tokens, temperature: 0 };
 
   const of = (message, type, field) =>
     message.content.filter((block) => block.type === type).map((block) => block[field]).join("");

@@ -1,13 +1,13 @@
 // What the scripts of this folder share: the questions, the one tool, and the loop over cases.
 //
-// A script reads {"url", "model", "cases"} as JSON from its standard input, runs the cases one after another and writes
+// A script reads {"url", "model", "tokens", "cases"} as JSON from its standard input, runs the cases one after another
+// (none may take more than `tokens` for its answer) and writes
 // {case: {"result": ...} or {"error": ...}} to its standard output. What is right is for the tests to say.
 
 export const HELLO = "Hello!";
 export const WEATHER = "What's the weather in Lisbon?";
 export const PERSON = "Describe a person as JSON.";
 export const SYSTEM = "You are a helpful assistant.";
-export const TOKENS = 200;
 
 export const TOOL = {
   name: "get_weather",
@@ -44,8 +44,8 @@ export function shape(names) {
 export async function main(make) {
   let input = "";
   for await (const piece of process.stdin) input += piece;
-  const { url, model, cases } = JSON.parse(input);
-  const known = make(url, model);
+  const { url, model, tokens, cases } = JSON.parse(input);
+  const known = make(url, model, tokens);
   const results = {};
   for (const name of cases) {
     try {

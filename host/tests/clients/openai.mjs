@@ -1,17 +1,17 @@
 // The official OpenAI client: Chat Completions and Responses.
 
 import OpenAI from "openai";
-import { HELLO, main, PERSON, SCHEMA, shape, SYSTEM, TOKENS, TOOL, Weather, WEATHER } from "./common.mjs";
+import { HELLO, main, PERSON, SCHEMA, shape, SYSTEM, TOOL, Weather, WEATHER } from "./common.mjs";
 
 const user = (content) => [{ role: "user", content }];
 const asked = (content) => [{ role: "system", content: SYSTEM }, ...user(content)];
 const format = { type: "json_schema", json_schema: { name: "person", schema: SCHEMA, strict: true } };
 
-main((url, model) => {
+main((url, model, tokens) => {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "k", maxRetries: 0, timeout: 30_000 });
-  const chat = { model, temperature: 0, max_tokens: TOKENS };
+  const chat = { model, temperature: 0, max_tokens: tokens };
   const usage = { stream_options: { include_usage: true } };
-  const response = { model, temperature: 0, max_output_tokens: TOKENS };
+  const response = { model, temperature: 0, max_output_tokens: tokens };
   const responseTool = { type: "function", strict: false, ...TOOL };
 
   const told = (completion) => ({

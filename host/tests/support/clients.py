@@ -50,7 +50,7 @@ def run(command: Sequence[str], folder: Path, seconds: float, input: str = "", *
     """A client to its end, in a home of its own; past its time it is killed with all that it started, and that is an
     AssertionError."""
     home = folder / "home"
-    home.mkdir(exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
     environment = {"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath), "TMPDIR": str(folder), "TERM": "dumb"}
     with subprocess.Popen(
         command,
@@ -71,16 +71,18 @@ def run(command: Sequence[str], folder: Path, seconds: float, input: str = "", *
     return Done(process.returncode, out, err)
 
 
-def run_script(script: Path, folder: Path, url: str, model: str, cases: Sequence[str]) -> dict[str, Any]:
-    """What the cases of a script of ours found: {case: {"result": ...} or {"error": ...}}."""
-    for file in script.parent.glob("*.mjs"):  # beside the packages, which is where Node looks for them
+def lay_out(scripts: Path, folder: Path) -> None:
+    """Our scripts beside the packages, which is where Node looks for them."""
+    for file in scripts.glob("*.mjs"):
         shutil.copy(file, folder)
-    link = folder / "node_modules"
-    if not link.exists():
-        link.symlink_to(modules())
-    asked = json.dumps({"url": url, "model": model, "cases": list(cases)})
-    done = run([node(), script.name], folder, 30 + 5 * len(cases), asked)
-    assert done.returncode == 0, f"{script.name} failed: {done.err[-3000:]}"
+    (folder / "node_modules").symlink_to(modules())
+
+
+def run_script(name: str, folder: Path, url: str, tokens: int, cases: Sequence[str]) -> dict[str, Any]:
+    """What the cases of a script of ours found: {case: {"result": ...} or {"error": ...}}."""
+    asked = json.dumps({"url": url, "model": "any", "tokens": tokens, "cases": list(cases)})
+    done = run([node(), f"{name}.mjs"], folder, 30 + 10 * len(cases), asked)
+    assert done.returncode == 0, f"{name}.mjs failed: {done.err[-3000:]}"
     found: dict[str, Any] = json.loads(done.out)
     return found
 
