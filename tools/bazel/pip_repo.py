@@ -2,6 +2,7 @@
 
 Run by pip.bzl as: python -I pip_repo.py REPOSITORY LOCK SITE, in the repository's root.
 """
+
 import importlib.metadata as md
 import json
 import os

@@ -1,9 +1,9 @@
 """Starts a shell, or the command given, with what Bazel built at hand.
 
-    python, ruff, mypy, pytest    the locked ones, over every locked package
-    PYTHONPATH                    ds4, parity and the packages
-    DS4_LIBRARY                   the built libds4.so
-    DS4_EMBEDDED_MODEL            the embedded model's file
+python, ruff, mypy, pytest    the locked ones, over every locked package
+PYTHONPATH                    ds4, parity and the packages
+DS4_LIBRARY                   the built libds4.so
+DS4_EMBEDDED_MODEL            the embedded model's file
 """
 
 import os
