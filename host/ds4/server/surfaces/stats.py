@@ -8,7 +8,7 @@ import falcon.asgi
 
 from ds4.server.bank_map import bank_map
 from ds4.server.service import Service
-from ds4.server.surfaces.generation import dump
+from ds4.server.surfaces.rendering import dump
 
 
 class Stats:
