@@ -194,7 +194,12 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
 
 
 async def gather(engine: EngineLoop, job: Job, renderer: Renderer) -> bytes:
-    """The answer whole. ApiError if the engine failed it, ClientGone if nobody waits for it any more."""
+    """The answer whole, as `collect` gets it."""
+    return renderer.buffered(await collect(engine, job))
+
+
+async def collect(engine: EngineLoop, job: Job) -> list[Answer]:
+    """All choices, finished. ApiError if the engine failed it, ClientGone if nobody waits for it any more."""
     answers = [Answer() for _ in job.choices]
     missing = len(answers)
     try:
@@ -212,7 +217,7 @@ async def gather(engine: EngineLoop, job: Job, renderer: Renderer) -> bytes:
                         raise ClientGone
     finally:
         engine.done(job)
-    return renderer.buffered(answers)
+    return answers
 
 
 def check_context(prompts: list[list[int]], served: Served, param: str) -> None:
