@@ -459,6 +459,11 @@ DS4_API int32_t ds4_submit(ds4_session *session, const ds4_batch *batch, int32_t
 DS4_API int32_t ds4_submit_draft(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket,
                                  ds4_error *err);
 
+/* Starts a step that also keeps the final norm's output of every row, for ds4_result_embed. Its ticket must be waited for
+ * before anything else is submitted: DS4_ERR_BUSY. Draws are those of ds4_submit to the bit. */
+DS4_API int32_t ds4_submit_embed(ds4_session *session, const ds4_batch *batch, int32_t n_rows, int64_t *ticket,
+                                 ds4_error *err);
+
 typedef struct ds4_result {
     int32_t n_rows;
     int32_t n_out;            /* rows that asked for output */
@@ -477,6 +482,12 @@ DS4_API int32_t ds4_wait(ds4_session *session, int64_t ticket, ds4_result *resul
 
 /* Raw logits [n_vocab] of a row of a waited-for ticket that asked for them, else NULL; valid as long as its result. */
 DS4_API const float *ds4_result_logits(const ds4_session *session, int64_t ticket, int32_t row);
+
+/* Adds the final norm's outputs of rows row..row + n_rows - 1 to sum [d_model], one row after the other, so that a sum over
+ * several steps does not depend on where they were cut. Of the ticket waited for last, before the next submission, and it
+ * must be one of ds4_submit_embed. */
+DS4_API int32_t ds4_result_embed(ds4_session *session, int64_t ticket, int32_t row, int32_t n_rows, double *sum,
+                                 ds4_error *err);
 
 /* For debugging, in sessions with DS4_SESSION_HIDDEN: the residual of an output row of the ticket waited for last, before
  * the next submission. point 0 is the embedding, i the output of layer i - 1. out: [ds4_hidden_width], streams one after

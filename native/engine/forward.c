@@ -95,12 +95,28 @@ int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err)
     }
 }
 
-void forward_record(const forward *f, ds4_program *p, int draft)
+void forward_record(const forward *f, ds4_program *p, forward_kind kind)
 {
     switch (f->h->family) {
-    case DS4_FAMILY_DEEPSEEK4: draft ? deepseek4_record_draft(f, p) : deepseek4_record(f, p); break;
-    default: llama_record(f, p); break; /* these do not draft: a session refuses to */
+    case DS4_FAMILY_DEEPSEEK4:
+        kind == FORWARD_DRAFT ? deepseek4_record_draft(f, p) : deepseek4_record(f, p, kind == FORWARD_EMBED);
+        break;
+    default: llama_record(f, p, kind == FORWARD_EMBED); break; /* these do not draft: a session refuses to */
     }
+}
+
+int32_t forward_prepare(forward *f, forward_kind kind, ds4_error *err)
+{
+    if (kind != FORWARD_EMBED || f->finals)
+        return DS4_OK;
+    return forward_buffer(f, f->max_rows, f->h->d_model, &f->finals, err);
+}
+
+void forward_final(const forward *f, ds4_program *p, ds4_mat x)
+{
+    const ds4_mat finals = {f->finals, 0, x.cols, x.cols, DS4_ROWS_ALL};
+
+    f->ops->rmsnorm(p, finals, x, forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), f->h->rms_eps);
 }
 
 int32_t forward_width(const ds4_hparams *h) { return h->dsv4 ? h->dsv4->hc_count * h->d_model : h->d_model; }
@@ -127,6 +143,8 @@ void forward_free(forward *f)
         if (f->points[i])
             f->ops->buffer_free(f->be, f->points[i]);
     free(f->points);
+    if (f->finals)
+        f->ops->buffer_free(f->be, f->finals);
     for (int32_t i = 0; f->weights && i < (plan_layers(f->h) + 1) * PLAN_ROLES; i++)
         drop(f, f->weights[i]);
     free(f->weights);

@@ -7,6 +7,9 @@
 #include "native/engine/model.h"
 #include "native/ops/ds4_ops.h"
 
+/* What a step computes: tokens; also the final norm of every row; or guesses, from what earlier steps kept. */
+typedef enum forward_kind { FORWARD_TOKENS, FORWARD_EMBED, FORWARD_DRAFT, FORWARD_KINDS } forward_kind;
+
 typedef struct forward {
     ds4_backend *be;
     const ds4_ops *ops;
@@ -24,6 +27,7 @@ typedef struct forward {
     ds4_buffer **activations; /* the family's own list, made once for the widest step */
     int32_t n_activations;
     ds4_buffer **points; /* hidden: [n_layer + 1] residuals [max_out, forward_width] */
+    ds4_buffer *finals;  /* [max_rows, d_model] the final norm of all rows; made when a step first wants it */
 } forward;
 
 /* The weight of a role, in a layer or (-1) of the model; NULL where the model has none. */
@@ -37,8 +41,14 @@ static inline ds4_weight *forward_weight(const forward *f, int32_t role, int32_t
 int32_t forward_create(forward *f, const ds4_model *model, ds4_error *err);
 void forward_free(forward *f);
 
-/* Records a step: tokens in, drawn tokens out. draft: the one that guesses, from what earlier steps kept. */
-void forward_record(const forward *f, ds4_program *p, int draft);
+/* Records a step: tokens in, drawn tokens out. */
+void forward_record(const forward *f, ds4_program *p, forward_kind kind);
+
+/* Makes what a kind of step needs beyond the activations. */
+int32_t forward_prepare(forward *f, forward_kind kind, ds4_error *err);
+
+/* Keeps the final norm of x [R, d_model], all rows. */
+void forward_final(const forward *f, ds4_program *p, ds4_mat x);
 
 /* Elements of the residual of one row. */
 int32_t forward_width(const ds4_hparams *h);
@@ -51,11 +61,11 @@ int32_t forward_buffer(const forward *f, int64_t rows, int64_t cols, ds4_buffer 
 
 /* families/llama.c */
 int32_t llama_create(forward *f, ds4_error *err);
-void llama_record(const forward *f, ds4_program *p);
+void llama_record(const forward *f, ds4_program *p, int embed);
 
 /* families/deepseek4.c */
 int32_t deepseek4_create(forward *f, ds4_error *err);
-void deepseek4_record(const forward *f, ds4_program *p);
+void deepseek4_record(const forward *f, ds4_program *p, int embed);
 void deepseek4_record_draft(const forward *f, ds4_program *p);
 
 #endif

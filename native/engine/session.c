@@ -262,12 +262,10 @@ void ds4_session_free(ds4_session *s)
             s->ops->wait(s->be, NULL, NULL);
             s->last_waited++;
         }
-        for (int i = 0; i < MAX_BUCKETS; i++) {
-            if (s->programs[i])
-                s->ops->program_free(s->be, s->programs[i]);
-            if (s->drafts[i])
-                s->ops->program_free(s->be, s->drafts[i]);
-        }
+        for (int kind = 0; kind < FORWARD_KINDS; kind++)
+            for (int i = 0; i < MAX_BUCKETS; i++)
+                if (s->programs[kind][i])
+                    s->ops->program_free(s->be, s->programs[kind][i]);
         forward_free(&s->fwd);
         if (s->fwd.cache)
             s->ops->cache_free(s->be, s->fwd.cache);

@@ -41,6 +41,7 @@ typedef enum step_state { STEP_FREE, STEP_OPEN, STEP_DONE, STEP_FAILED } step_st
 typedef struct session_step {
     step_state state;
     int64_t ticket;
+    forward_kind kind;
     int32_t n_rows, n_out;
     int32_t chained;   /* some token comes from the step before */
     int32_t condemned; /* it builds on a step that failed: what it computes is void */
@@ -61,8 +62,7 @@ struct ds4_session {
     ds4_backend *be;
     const ds4_ops *ops;
     forward fwd;
-    ds4_program *programs[MAX_BUCKETS]; /* by bucket of row counts 1, 2, 4, ...; recorded when first needed */
-    ds4_program *drafts[MAX_BUCKETS];   /* the same of steps that guess */
+    ds4_program *programs[FORWARD_KINDS][MAX_BUCKETS]; /* by bucket of row counts 1, 2, 4, ...; recorded when first needed */
     session_bank *banks;                /* [n_banks] */
     int32_t *histories;                 /* [n_banks][n_ctx], mapped, committed as written */
     size_t histories_bytes;

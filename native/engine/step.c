@@ -194,9 +194,9 @@ static int32_t take_rows(ds4_session *s, session_step *t, const ds4_row *rows, i
 /* ---- submit ------------------------------------------------------------------------------------------------------ */
 
 /* The program for a number of rows, recorded when its bucket is first met. */
-static ds4_program *program_for(ds4_session *s, int32_t n_rows, int draft, ds4_error *err)
+static ds4_program *program_for(ds4_session *s, int32_t n_rows, forward_kind kind, ds4_error *err)
 {
-    ds4_program **programs = draft ? s->drafts : s->programs;
+    ds4_program **programs = s->programs[kind];
     int bucket = 0;
     int32_t rows, out;
     ds4_program *p;
@@ -205,6 +205,8 @@ static ds4_program *program_for(ds4_session *s, int32_t n_rows, int draft, ds4_e
         bucket++;
     if (programs[bucket])
         return programs[bucket];
+    if (forward_prepare(&s->fwd, kind, err))
+        return NULL;
     rows = (INT64_C(1) << bucket) < s->desc.max_rows ? 1 << bucket : s->desc.max_rows;
     out = rows < s->desc.max_out ? rows : s->desc.max_out;
     p = s->ops->program_begin(s->be, &s->in, rows, out);
@@ -212,7 +214,7 @@ static ds4_program *program_for(ds4_session *s, int32_t n_rows, int draft, ds4_e
         ds4_fail(err, DS4_ERR_MEMORY, "no memory for a program of %d rows", rows);
         return NULL;
     }
-    forward_record(&s->fwd, p, draft);
+    forward_record(&s->fwd, p, kind);
     if (s->ops->program_end(s->be, p, err)) {
         s->ops->program_free(s->be, p);
         return NULL;
@@ -300,7 +302,7 @@ static int32_t check_drafts(const ds4_session *s, const ds4_row *rows, int32_t n
     return DS4_OK;
 }
 
-static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int draft, int64_t *ticket, ds4_error *err)
+static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, forward_kind kind, int64_t *ticket, ds4_error *err)
 {
     ds4_error local;
     session_step *t;
@@ -321,12 +323,16 @@ static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, in
     if (s->fwd.hidden && s->last_ticket > s->last_waited)
         return ds4_fail(err, DS4_ERR_BUSY, "ticket %" PRId64 " is open, and a session that keeps hidden states has one in"
                         " flight", s->last_ticket);
+    if (s->last_ticket > s->last_waited && set_of(s, s->last_ticket)->kind == FORWARD_EMBED)
+        return ds4_fail(err, DS4_ERR_BUSY, "ticket %" PRId64 " is open, and it keeps the final norm of its rows: wait for it"
+                        " first", s->last_ticket);
 
     t = set_of(s, s->last_ticket + 1);
+    t->kind = kind;
     t->state = STEP_FREE;
     t->ticket = 0;
     t->n_out = 0;
-    status = draft ? check_drafts(s, batch->rows, n_rows, err) : DS4_OK;
+    status = kind == FORWARD_DRAFT ? check_drafts(s, batch->rows, n_rows, err) : DS4_OK;
     if (!status)
         status = take_rows(s, t, batch->rows, n_rows, err);
     if (!status)
@@ -336,7 +342,7 @@ static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, in
         return status;
     }
     err->status = DS4_OK;
-    program = program_for(s, n_rows, draft, err);
+    program = program_for(s, n_rows, kind, err);
     if (!program) {
         t->n_out = 0;
         return err->status ? err->status : ds4_fail(err, DS4_ERR_INTERNAL, "a program of %d rows was refused", n_rows);
@@ -344,7 +350,7 @@ static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, in
     write_inputs(s, t);
     /* A step that chains to a cancelled one reads these before it is voided itself: they must be tokens. */
     memset(t->out.tokens, 0, (size_t)t->n_out * sizeof *t->out.tokens);
-    commit(s, t, draft);
+    commit(s, t, kind == FORWARD_DRAFT);
     status = s->ops->run(s->be, program, &t->out, t->chained ? &set_of(s, s->last_ticket)->out : NULL, err);
     if (status) {
         drop_draws(t);
@@ -362,12 +368,17 @@ static int32_t submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, in
 
 int32_t ds4_submit(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
 {
-    return submit(s, batch, n_rows, 0, ticket, err);
+    return submit(s, batch, n_rows, FORWARD_TOKENS, ticket, err);
 }
 
 int32_t ds4_submit_draft(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
 {
-    return submit(s, batch, n_rows, 1, ticket, err);
+    return submit(s, batch, n_rows, FORWARD_DRAFT, ticket, err);
+}
+
+int32_t ds4_submit_embed(ds4_session *s, const ds4_batch *batch, int32_t n_rows, int64_t *ticket, ds4_error *err)
+{
+    return submit(s, batch, n_rows, FORWARD_EMBED, ticket, err);
 }
 
 /* ---- wait -------------------------------------------------------------------------------------------------------- */
@@ -457,6 +468,33 @@ const float *ds4_result_logits(const ds4_session *s, int64_t ticket, int32_t row
     if (ticket < 1 || t->ticket != ticket || t->state != STEP_DONE || row < 0 || row >= t->n_rows || !t->keep[row])
         return NULL;
     return t->out.logits + (size_t)t->out.row_out[row] * (size_t)s->model->hparams.n_vocab;
+}
+
+int32_t ds4_result_embed(ds4_session *s, int64_t ticket, int32_t row, int32_t n_rows, double *sum, ds4_error *err)
+{
+    const session_step *t = set_of(s, s->last_ticket);
+    const int32_t width = s->model->hparams.d_model;
+    const size_t bytes = (size_t)width * sizeof(float);
+    float *one;
+
+    if (ticket != s->last_ticket || ticket < 1 || t->state != STEP_DONE)
+        return ds4_fail(err, DS4_ERR_ARG, "ticket is %" PRId64 ", expected %" PRId64 ", the last, waited for and complete",
+                        ticket, s->last_ticket);
+    if (t->kind != FORWARD_EMBED)
+        return ds4_fail(err, DS4_ERR_ARG, "ticket %" PRId64 " kept no final norms: it was not submitted for embedding", ticket);
+    if (row < 0 || n_rows < 0 || n_rows > t->n_rows - row || !sum)
+        return ds4_fail(err, DS4_ERR_ARG, "rows %d to %" PRId64 " are wanted, expected some of 0..%d, and a place for their sum",
+                        row, (int64_t)row + n_rows, t->n_rows);
+    one = malloc(bytes);
+    if (!one)
+        return ds4_fail(err, DS4_ERR_MEMORY, "no memory for a row of %d", width);
+    for (int32_t i = row; i < row + n_rows; i++) {
+        s->ops->buffer_read(s->be, s->fwd.finals, (size_t)i * bytes, one, bytes);
+        for (int32_t c = 0; c < width; c++)
+            sum[c] += (double)one[c];
+    }
+    free(one);
+    return ds4_ok(err);
 }
 
 int32_t ds4_hidden_width(const ds4_session *s) { return forward_width(&s->model->hparams); }

@@ -19,6 +19,7 @@ from ds4.server.page import add_routes as add_page
 from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
+from ds4.server.surfaces.embeddings import Embeddings
 from ds4.server.surfaces.messages import CountTokens, Messages
 from ds4.server.surfaces.models import Model, Models
 from ds4.server.surfaces.responses import add_routes as add_responses
@@ -79,6 +80,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/models/{name:path}", Model(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))
+    app.add_route("/v1/embeddings", Embeddings(service))
     app.add_route("/v1/messages", Messages(service))
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
     add_responses(app, service)

@@ -13,8 +13,9 @@ import itertools
 import logging
 import threading
 import time
+from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ds4.errors import Cancelled, ConstraintError, Ds4Error
@@ -23,6 +24,7 @@ from ds4.server.events import Event, Failed, HungUp, Progress
 from ds4.server.job import Choice, Job
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
+from ds4.server.pooling import Pool
 from ds4.server.progress import prompts_read
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.banks import Bank
@@ -45,7 +47,11 @@ class StepResult(Protocol):
 class StepSession(Protocol):
     """What the loop needs of ds4.sys.native.NativeSession."""
 
+    d_model: int
+
     def submit(self, rows: Sequence[Any]) -> int: ...
+    def submit_embed(self, rows: Sequence[Any]) -> int: ...
+    def embed(self, ticket: int, row: int, count: int, into: array[float]) -> None: ...
     def wait(self, ticket: int) -> Any: ...
     def set_sampler(self, bank: int, desc: SamplerDesc) -> None: ...
     def set_mask(self, bank: int, mask: bytes | None) -> None: ...
@@ -86,6 +92,8 @@ class EngineLoop:
         self._stopping = False
         self._masked: set[int] = set()  # banks that draw from some tokens only
         self._held: dict[int, Choice] = {}  # by key, those of _choices that are held to a grammar
+        self._embedding = False  # the newest step in flight keeps its rows' states
+        self.width = session.d_model
         self._outbox: deque[tuple[Job, Event]] = deque()
         self._delivering = False
         self.jobs: set[Job] = set()  # those with a client; the event loop's thread only
@@ -181,6 +189,8 @@ class EngineLoop:
                 continue
             if step is None or len(tickets) == IN_FLIGHT:
                 self._collect()
+            while tickets and self._embedding:  # its states are read before anything else is submitted
+                self._collect()
 
     def _start(self, step: Step) -> bool:
         try:
@@ -188,7 +198,9 @@ class EngineLoop:
                 self._prepare(timeline)
             if self._held:
                 self._mask(step)
-            self._tickets.append(self._session.submit(step.rows))
+            self._embedding = self._pooled(step)
+            submit = self._session.submit_embed if self._embedding else self._session.submit
+            self._tickets.append(submit(step.rows))
             return True
         except Ds4Error as error:
             self._undo(error)
@@ -242,8 +254,10 @@ class EngineLoop:
             self._undo(error)
             return
         now = self._clock()
+        step = self.scheduler.open[0]
+        if self._embedding and not self._tickets:
+            self._pool(step, ticket)
         with self._changed:
-            step = self.scheduler.open[0]
             drawn = self.scheduler.complete(result.tokens, result.elapsed_ns, now)
             for bank, _ in step.spans:
                 self._learn_floor(bank)
@@ -263,6 +277,23 @@ class EngineLoop:
                     self._forget(timeline.key)
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
         self._flush()
+
+    def _pools(self, step: Step) -> Iterator[tuple[Bank, int, Pool]]:
+        """The banks of a step whose prompts want their states, their lengths before it, and where the states go."""
+        for bank, start in step.spans:
+            owner = bank.owner  # a hang-up may take it away meanwhile
+            choice = self._choices.get(owner.key) if owner is not None else None
+            if choice is not None and (pools := choice.job.request.pools) is not None:
+                yield bank, start, pools[choice.index]
+
+    def _pooled(self, step: Step) -> bool:
+        return step.prompt_rows > 0 and any(True for _ in self._pools(step))
+
+    def _pool(self, step: Step, ticket: int) -> None:
+        """Takes in the states of a step behind which none is in flight: its rows are all that the banks have gained."""
+        for bank, start, pool in self._pools(step):
+            first = next(at for at, row in enumerate(step.rows) if row[0] == bank.index)
+            pool.take(self._session, ticket, first, start, len(bank.tokens))
 
     def _tell_progress(self, step: Step) -> None:
         for timeline, computed in prompts_read(step, self.scheduler.open):

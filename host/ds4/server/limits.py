@@ -15,6 +15,9 @@ MAX_CHOICES = 8
 MAX_PROMPTS = 64
 """Prompts in one completions request."""
 
+MAX_INPUTS = 2048
+"""Inputs in one embeddings request."""
+
 MAX_STOPS = 16
 MAX_STOP_CHARS = 1024
 MAX_BIASES = 1024

@@ -21,6 +21,7 @@ from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
+from ds4.server.pooling import Pool
 
 _REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -56,6 +57,7 @@ class GenerationRequest:
     include_usage: bool = False
     progress: bool = False  # a stream tells how far its prompts have been read
     nbytes: int = 0
+    pools: list[Pool] | None = None  # of embeddings: where the states of each prompt go
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property

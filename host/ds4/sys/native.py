@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 import weakref
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -268,7 +269,8 @@ class NativeSession:
             fail(bridge, status, self._error)
         self._handle: _Handle | None = _Handle(out[0], lib.ds4_session_free, keep)
         self._session = out[0]
-        self.bridge, self.desc, self.n_vocab = bridge, desc, model.hparams.n_vocab
+        self.bridge, self.desc = bridge, desc
+        self.n_vocab, self.d_model = model.hparams.n_vocab, model.hparams.d_model
         status = lib.ds4_batch_create(desc.max_rows, out_batch := ffi.new("ds4_batch **"), self._error)
         if status:
             self._handle.close()
@@ -309,6 +311,21 @@ class NativeSession:
         length. The output is the token expected after the row's; banks stay as they are.
         """
         return self._start(self.bridge.lib.ds4_submit_draft, rows)
+
+    def submit_embed(self, rows: Sequence[Row]) -> int:
+        """As submit, and the final norm of every row is kept for `embed`. Nothing else can be submitted before the
+        ticket has been waited for: engine_busy.
+        """
+        return self._start(self.bridge.lib.ds4_submit_embed, rows)
+
+    def embed(self, ticket: int, row: int, count: int, into: array[float]) -> None:
+        """Adds the final norms of `count` rows from `row` on, of the submit_embed ticket waited for last, to `into`: an
+        array of d_model doubles. One row after the other, so where steps were cut does not show.
+        """
+        if into.typecode != "d" or len(into) != self.d_model:
+            raise argument(f"a sum of {len(into)} {into.typecode!r} (expected {self.d_model} 'd')")
+        into_c = self.bridge.ffi.from_buffer("double[]", into)
+        self._check(self.bridge.lib.ds4_result_embed(self._alive(), ticket, row, count, into_c, self._error))
 
     def _start(self, submit: Any, rows: Sequence[Row]) -> int:
         session = self._alive()

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -196,6 +197,8 @@ class FakeSession:
         self.keeps: int | None = None
         self.guess: Rule = model.rule
         self.guesses = 0
+        self.d_model = model.hparams.d_model
+        self.embeds: list[int] = []  # tickets whose states were to be kept
         self._high: dict[int, int] = {}
         self.ticket = 0
         self.closed = False
@@ -222,6 +225,8 @@ class FakeSession:
 
     def submit(self, rows: Sequence[Row]) -> int:
         self._alive()
+        if self._open and self.embeds and self.embeds[-1] == self._open[-1].ticket:
+            raise error(Status.BUSY, "the open step keeps its states")
         if len(self._open) >= STEPS_IN_FLIGHT:
             raise error(Status.BUSY, f"{STEPS_IN_FLIGHT} steps are open")
         if not 1 <= len(rows) <= self.desc.max_rows:
@@ -259,6 +264,20 @@ class FakeSession:
             self._open.append(step)
         self._last = step
         return step.ticket
+
+    def submit_embed(self, rows: Sequence[Row]) -> int:
+        ticket = self.submit(rows)
+        self.embeds.append(ticket)
+        return ticket
+
+    def embed(self, ticket: int, row: int, count: int, into: array[float]) -> None:
+        """A row's state is its token in column position % d_model."""
+        if not self.embeds or ticket != self.embeds[-1] or ticket != self.ticket or self._open or self._last is None:
+            raise error(Status.ARG, f"ticket {ticket} is not the last, or was not submitted for embedding")
+        if row < 0 or row + count > len(self._last.rows):
+            raise error(Status.ARG, f"no rows {row}..{row + count}")
+        for one in self._last.rows[row : row + count]:
+            into[one.position % self.d_model] += one.token
 
     def submit_draft(self, rows: Sequence[Row]) -> int:
         """Draws `guess(tokens)` for each row and leaves the banks as they are."""

@@ -261,17 +261,26 @@ static ds4_mat feed_forward(const forward *f, ds4_program *p, int32_t layer, ds4
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* A head: the hyper-connection of these roles, a norm, and a matrix. */
-static void head(const forward *f, ds4_program *p, ds4_mat x, const ds4_weight *fn, const ds4_weight *base,
-                 const ds4_weight *scale, const ds4_weight *norm, const ds4_weight *output)
+/* The streams of a head's rows as one: the hyper-connection of these roles. Left in U. */
+static ds4_mat merge(const forward *f, ds4_program *p, ds4_mat x, ds4_rows rows, const ds4_weight *fn, const ds4_weight *base,
+                     const ds4_weight *scale)
 {
     const ds4_hc hc = {f->h->dsv4->hc_count, 0, f->h->dsv4->hc_eps};
-    const ds4_mat normed = mat(f, HC, DS4_ROWS_OUT), mix = narrow(f, OUT_MIX, hc.n, DS4_ROWS_OUT), u = mat(f, U, DS4_ROWS_OUT),
-                  logits = mat(f, LOGITS, DS4_ROWS_OUT);
+    const ds4_mat normed = mat(f, HC, rows), mix = narrow(f, rows == DS4_ROWS_OUT ? OUT_MIX : MIX, hc.n, rows),
+                  u = mat(f, U, rows);
 
     f->ops->rms_heads(p, normed, x, 1, f->h->rms_eps);
     f->ops->matmul(p, mix, normed, fn);
     f->ops->hc_pre(p, u, mix, x, scale, base, &hc);
+    return u;
+}
+
+/* A head: the hyper-connection of these roles, a norm, and a matrix. */
+static void head(const forward *f, ds4_program *p, ds4_mat x, const ds4_weight *fn, const ds4_weight *base,
+                 const ds4_weight *scale, const ds4_weight *norm, const ds4_weight *output)
+{
+    const ds4_mat u = merge(f, p, x, DS4_ROWS_OUT, fn, base, scale), logits = mat(f, LOGITS, DS4_ROWS_OUT);
+
     ds4_norm_matmul(f->ops, p, u, norm, f->h->rms_eps, 1, &logits, (const ds4_weight *const[]){output},
                     mat(f, PROJ, DS4_ROWS_OUT));
     f->ops->sample(p, logits);
@@ -344,11 +353,13 @@ void deepseek4_record_draft(const forward *f, ds4_program *p)
          norm ? norm : forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), output ? output : f->output);
 }
 
-void deepseek4_record(const forward *f, ds4_program *p)
+void deepseek4_record(const forward *f, ds4_program *p, int embed)
 {
     const ds4_hparams *h = f->h;
     const ds4_mat y = mat(f, Y, DS4_ROWS_ALL), x = mat(f, X, DS4_ROWS_ALL), out_x = mat(f, OUT_X, DS4_ROWS_OUT);
-    const int all = f->hidden || f->draft; /* the last layer's streams are wanted of all rows */
+    const int all = f->hidden || f->draft || embed; /* the last layer's streams are wanted of all rows */
+    const ds4_weight *fn = forward_weight(f, DS4_ROLE_OUTPUT_HC_FN, -1), *base = forward_weight(f, DS4_ROLE_OUTPUT_HC_BASE, -1),
+                     *scale = forward_weight(f, DS4_ROLE_OUTPUT_HC_SCALE, -1);
     streams s = {x, mat(f, MIX, DS4_ROWS_ALL), DS4_ROWS_ALL};
 
     f->ops->embed(p, y, forward_weight(f, DS4_ROLE_TOKEN_EMBD, -1));
@@ -375,6 +386,7 @@ void deepseek4_record(const forward *f, ds4_program *p)
         f->ops->gather(p, out_x, x);
     if (f->draft)
         keep_for_drafts(f, p, x);
-    head(f, p, out_x, forward_weight(f, DS4_ROLE_OUTPUT_HC_FN, -1), forward_weight(f, DS4_ROLE_OUTPUT_HC_BASE, -1),
-         forward_weight(f, DS4_ROLE_OUTPUT_HC_SCALE, -1), forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), f->output);
+    if (embed)
+        forward_final(f, p, merge(f, p, x, DS4_ROWS_ALL, fn, base, scale));
+    head(f, p, out_x, fn, base, scale, forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), f->output);
 }

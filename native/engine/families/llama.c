@@ -166,10 +166,11 @@ static void attention(const forward *f, ds4_program *p, int32_t layer, ds4_mat a
     f->ops->attention(p, att, qkv[0], f->cache, &a);
 }
 
-void llama_record(const forward *f, ds4_program *p)
+void llama_record(const forward *f, ds4_program *p, int embed)
 {
     const ds4_ops *ops = f->ops;
     const ds4_hparams *h = f->h;
+    const int all = f->hidden || embed; /* the last layer is wanted of all rows */
     const ds4_mat x = mat(f, X, DS4_ROWS_ALL), att = mat(f, ATT, DS4_ROWS_ALL), out_x = mat(f, OUT_X, DS4_ROWS_OUT),
                   out_att = mat(f, OUT_ATT, DS4_ROWS_OUT), logits = mat(f, LOGITS, DS4_ROWS_OUT);
 
@@ -178,7 +179,7 @@ void llama_record(const forward *f, ds4_program *p)
         ops->scale(p, x, h->decoder->embd_scale);
     forward_keep(f, p, 0, x);
     for (int32_t i = 0; i < h->n_layer; i++) {
-        const int last = i == h->n_layer - 1 && !f->hidden;
+        const int last = i == h->n_layer - 1 && !all;
 
         attention(f, p, i, att);
         if (last) {
@@ -191,7 +192,9 @@ void llama_record(const forward *f, ds4_program *p)
         forward_keep(f, p, i + 1, x);
         ops->layer_end(p);
     }
-    if (f->hidden)
+    if (embed)
+        forward_final(f, p, x);
+    if (all)
         ops->gather(p, out_x, x);
     ds4_norm_matmul(ops, p, out_x, forward_weight(f, DS4_ROLE_OUTPUT_NORM, -1), h->rms_eps, 1, &logits,
                     (const ds4_weight *const[]){f->output}, mat(f, NORMED, DS4_ROWS_OUT));

@@ -15,7 +15,7 @@ import falcon.asgi
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
-from ds4.server.events import Delta, Failed, HungUp, Progress
+from ds4.server.events import Delta, Event, Failed, Finished, HungUp, Progress
 from ds4.server.job import Job
 from ds4.server.request import Body, GenerationRequest, parse_json
 from ds4.server.service import Served, Service
@@ -126,18 +126,27 @@ async def stream(
 
 
 async def gather(engine: EngineLoop, job: Job, writing: Writing) -> bytes:
-    """The answer whole. ApiError if the engine failed it, ClientGone if nobody waits for it any more."""
+    """The answer whole, as `heard` gets it."""
+    async for event in heard(engine, job):
+        writing.take(event)
+    return writing.whole()
+
+
+async def heard(engine: EngineLoop, job: Job) -> AsyncIterator[Event]:
+    """The events of all choices, to their ends. ApiError if the engine failed it, ClientGone if nobody waits for it any
+    more."""
+    missing = len(job.choices)
     try:
-        while not writing.ended:
+        while missing:
             for event in await job.channel.take():
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, HungUp):
                     raise ClientGone
-                writing.take(event)
+                missing -= isinstance(event, Finished)
+                yield event
     finally:
         engine.done(job)
-    return writing.whole()
 
 
 def answer_facts(request: GenerationRequest, served: Served) -> AnswerFacts:

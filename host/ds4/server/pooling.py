@@ -1,0 +1,40 @@
+"""One vector of a prompt's final states: what an embedding is made of."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Literal, Protocol
+
+Pooling = Literal["mean", "last"]
+
+
+class EmbedSession(Protocol):
+    d_model: int
+
+    def embed(self, ticket: int, row: int, count: int, into: array[float]) -> None: ...
+
+
+class Pool:
+    """Gathers the states of one prompt of `length` tokens, step by step: their mean, or the last one."""
+
+    __slots__ = ("_kind", "_length", "_sum")
+
+    def __init__(self, kind: Pooling, length: int) -> None:
+        self._kind, self._length = kind, length
+        self._sum: array[float] = array("d")
+
+    def take(self, session: EmbedSession, ticket: int, row: int, start: int, end: int) -> None:
+        """The step's rows from `row` on are positions start..end - 1 of the prompt."""
+        end = min(end, self._length)
+        first = start if self._kind == "mean" else max(start, self._length - 1)
+        if first < end:
+            if not self._sum:
+                self._sum = array("d", bytes(8 * session.d_model))
+            session.embed(ticket, row + first - start, end - first, self._sum)
+
+    def vector(self) -> list[float]:
+        """Of length 1; all zeros where the states are."""
+        # The mean's divisor goes away with the length, and so it never enters.
+        norm = math.sqrt(math.fsum(x * x for x in self._sum))
+        return [x / norm for x in self._sum] if norm > 0 else list(self._sum)
