@@ -23,6 +23,10 @@ PARITY_PATHS = dict(
 MODELS = {
     "gemma3": {"DS4_GEMMA3_MODEL": "@gemma3//:gemma-3-270m-q4_k_m.gguf"},
 }
+CLIENTS = {
+    "DS4_NODE": "@clients//:node",
+    "DS4_NODE_MODULES": "@clients//:node_modules",
+}
 
 def runfiles_env(paths):
     """env of a program that finds `paths` (variable: label) in its runfiles; DS4_RUNFILES names them."""
@@ -32,7 +36,7 @@ def runfiles_env(paths):
     env["DS4_RUNFILES"] = " ".join(sorted(paths))
     return env
 
-def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, parity = False, models = [], env = {}, **kwargs):
+def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, parity = False, models = [], clients = False, env = {}, **kwargs):
     """One pytest process over the files of one room.
 
     Args:
@@ -44,12 +48,15 @@ def pytest_test(name, srcs, deps = [], data = [], args = [], engine = False, par
       engine: whether the tests load libds4 and may open the embedded model (ENGINE_PATHS).
       parity: whether they run components: both sides, and the files that digests cover (PARITY_PATHS).
       models: names of MODELS that they open.
+      clients: whether they run other people's clients, which are half a gigabyte (CLIENTS).
       env: further variables.
       **kwargs: passed to py_test.
     """
     paths = dict(PARITY_PATHS if parity else ENGINE_PATHS if engine else {})
     for model in models:
         paths.update(MODELS[model])
+    if clients:
+        paths.update(CLIENTS)
     native.py_test(
         name = name,
         srcs = ["//tools/bazel:pytest_main.py"] + srcs,
