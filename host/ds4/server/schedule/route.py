@@ -1,4 +1,4 @@
-"""The route: which lane answers a request, and why. A pure function of what the request asks for and what the server has.
+"""The route: which lane answers a request, and why. A pure function of what it asks for and what the server has.
 
 *continuous* is the normal lane: a request joins whenever a bank is free. *static* requests start together and nobody
 joins midway; a *serial* one has the engine for itself. A lane is described by the needs that it can meet.
@@ -12,7 +12,6 @@ from enum import IntFlag
 from typing import Literal, NamedTuple, cast
 
 from ds4.core import components
-from ds4.errors import Ds4Error
 
 Surface = Literal["chat", "completions", "messages", "responses", "embeddings"]
 Lane = Literal["continuous", "static", "serial"]
@@ -100,7 +99,7 @@ _LACKS: dict[str, int] = {
 
 class Offer(NamedTuple):
     """What the server has. width: banks, 0: only the serial lane; capacity: positions of a bank; reach: of the serial
-    lane's timeline; open: lanes offered (1 continuous, 2 static, 4 serial); the rest: the needs that each lane meets."""
+    lane's timeline; open: lanes offered (1 continuous, 2 static, 4 serial); the rest: the needs that each meets."""
 
     width: int
     capacity: int
@@ -138,12 +137,6 @@ class NoRoute:
     status: int
     reason: str
     subject: str
-
-
-class RouteError(Ds4Error):
-    """A request that no lane of this server can answer; code: the reason."""
-
-    code = "no_route"
 
 
 def needs_of(ask: Ask) -> int:
