@@ -11,9 +11,15 @@ static size_t keep_of(const bank *b, const tokens *prompt) {
     return n >= b->floor ? n : 0;
 }
 
+/* How dear the bank is to somebody else than q. */
+static int64_t guard_of(const schedule *s, const sequence *q, size_t b) {
+    return s->banks[b].holds.count > 0 && b != q->home ? s->banks[b].guard : 0;
+}
+
 /* Whether free bank x is taken before free bank y when nothing is worth keeping. */
-static bool before(const schedule *s, size_t x, size_t y, size_t kept_source) {
+static bool before(const schedule *s, const sequence *q, size_t x, size_t y, size_t kept_source) {
     const bank *a = &s->banks[x], *b = &s->banks[y];
+    if (guard_of(s, q, x) != guard_of(s, q, y)) return guard_of(s, q, x) < guard_of(s, q, y);
     if ((x == kept_source) != (y == kept_source)) return y == kept_source;
     if ((a->holds.count > 0) != (b->holds.count > 0)) return b->holds.count > 0;
     if (a->used_at != b->used_at) return a->used_at < b->used_at;
@@ -29,13 +35,14 @@ bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement 
             source = b;
             source_keep = keep;
         }
-        if (free && keep > worthwhile_keep && keep >= s->banks[b].holds.count - keep) {
+        const size_t held = s->banks[b].holds.count;
+        if (free && keep > worthwhile_keep && keep >= (guard_of(s, q, b) > 0 ? held : held - keep)) {
             worthwhile = b;
             worthwhile_keep = keep;
         }
     }
     for (size_t b = 0; worthwhile == NOBODY && b < (size_t)s->n_banks; b++)
-        if (is_free(&s->banks[b]) && (target == NOBODY || before(s, b, target, source_keep > 0 ? source : NOBODY))) target = b;
+        if (is_free(&s->banks[b]) && (target == NOBODY || before(s, q, b, target, source_keep > 0 ? source : NOBODY))) target = b;
     if (worthwhile != NOBODY) target = worthwhile;
     if (target == NOBODY) return false;
     if (q->reuse || target == leaders_bank) target_keep = keep_of(&s->banks[target], &q->prompt);

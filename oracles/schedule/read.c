@@ -118,7 +118,7 @@ static int read_sequence(reader *line, schedule *s, size_t first) {
     s->sequences = items;
     const int64_t own = (int64_t)s->n_sequences; /* its key */
     int64_t leader = 0, stops = 0;
-    q->bank = NOBODY;
+    q->bank = q->home = NOBODY;
     if (!next_int(line, 1, INT32_MAX, &q->max_tokens) || !next_flag(line, &q->reuse) || !next_int(line, 0, own - 1, &leader) ||
         !next_flag(line, &q->chain) || !next_int(line, 0, INT32_MAX, &q->top) || !next_int(line, 0, INT64_C(1) << 40, &q->nbytes) ||
         !next_int(line, 0, INT64_MAX, &stops))
@@ -137,7 +137,13 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
         const char *name;
         verb verb;
     } verbs[] = {{"arrive", ARRIVE},   {"plan", PLAN},     {"complete", COMPLETE}, {"finish", FINISH}, {"abandon", ABANDON},
-                 {"forget", FORGET},   {"floor", FLOOR},   {"banks", BANKS},       {"pace", PACE}};
+                 {"forget", FORGET},   {"floor", FLOOR},   {"guard", GUARD},       {"banks", BANKS},   {"pace", PACE}};
+    if (word_is(word, "home")) { /* of the newest sequence, before it arrives */
+        int64_t home = 0;
+        if (*first == s->n_sequences || !next_int(line, 0, s->n_banks - 1, &home) || !is_done(line)) return ORACLE_BAD_TAPE;
+        s->sequences[s->n_sequences - 1].home = (size_t)home;
+        return ORACLE_OK;
+    }
     const int64_t latest = INT64_C(1) << 62, longest = INT64_C(1) << 53;
     size_t v = 0;
     while (v < sizeof verbs / sizeof verbs[0] && !word_is(word, verbs[v].name)) v++;
@@ -164,6 +170,7 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
         break;
     case FORGET: fine = next_int(line, INT64_MIN, INT64_MAX, &e->a) && next_int(line, INT64_MIN, INT64_MAX, &e->b); break;
     case FLOOR: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, INT32_MAX, &e->b); break;
+    case GUARD: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, longest, &e->b); break;
     case ABANDON:
     case BANKS:
     case PACE: break;

@@ -181,14 +181,33 @@ static bool decode_rows(schedule *s, step *t, tape *out) {
     return true;
 }
 
-static bool prompt_rows(schedule *s, step *t, tape *out) {
-    const int64_t budget = pace_chunk(&s->pace, t->decoding, s->rows - t->decoding);
-    for (size_t i = 0; i < s->n_active && t->prompt_rows < budget; i++) {
+static size_t lacking_of(const schedule *s, size_t who) {
+    const sequence *q = &s->sequences[who];
+    return q->prompt.count - s->banks[q->bank].holds.count;
+}
+
+/* The sequences that still read their prompts, the one that lacks least first. Insertion keeps equals in order. */
+static size_t readers_of(const schedule *s, size_t *readers) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_active; i++) {
         const size_t who = s->active[i];
+        if (is_prefilled(s, &s->sequences[who])) continue;
+        size_t at = n++;
+        for (; at > 0 && lacking_of(s, readers[at - 1]) > lacking_of(s, who); at--) readers[at] = readers[at - 1];
+        readers[at] = who;
+    }
+    return n;
+}
+
+static bool prompt_rows(schedule *s, step *t, size_t *readers, tape *out) {
+    const int64_t budget = pace_chunk(&s->pace, t->decoding, s->rows - t->decoding);
+    const size_t n_readers = readers_of(s, readers);
+    for (size_t i = 0; i < n_readers && t->prompt_rows < budget; i++) {
+        const size_t who = readers[i];
         const sequence *q = &s->sequences[who];
-        if (is_prefilled(s, q)) continue;
-        const size_t position = s->banks[q->bank].holds.count, lacking = q->prompt.count - position;
-        const size_t n = (int64_t)lacking < budget - t->prompt_rows ? lacking : (size_t)(budget - t->prompt_rows);
+        const size_t position = s->banks[q->bank].holds.count, lacking = lacking_of(s, who);
+        const int64_t left = budget - t->prompt_rows, among = (int64_t)(n_readers - i), share = left / among + (left % among != 0);
+        const size_t n = (int64_t)lacking < share ? lacking : (size_t)share;
         const size_t silent = n == lacking ? n - 1 : n;
         if (silent > 0) {
             tape_word(out, "fill");
@@ -222,7 +241,9 @@ static int plan(schedule *s, int64_t now, tape *out) {
     step t = {0};
     t.draws = malloc((s->n_active + 1) * sizeof *t.draws); /* an active sequence draws once, on one bank */
     t.touched = malloc((s->n_active + 1) * sizeof *t.touched);
-    const bool fine = t.draws != NULL && t.touched != NULL && decode_rows(s, &t, out) && prompt_rows(s, &t, out);
+    size_t *readers = malloc((s->n_active + 1) * sizeof *readers);
+    const bool fine = t.draws != NULL && t.touched != NULL && readers != NULL && decode_rows(s, &t, out) && prompt_rows(s, &t, readers, out);
+    free(readers);
     if (!fine || t.rows == 0) {
         free(t.draws);
         free(t.touched);
@@ -366,6 +387,7 @@ static int happen(schedule *s, const event *e, tape *out) {
     case ABANDON: abandon(s, out); break;
     case FORGET: forget(s, e->a, e->b, out); break;
     case FLOOR: s->banks[e->a].floor = (size_t)e->b; return rc; /* silent: no `state` either */
+    case GUARD: s->banks[e->a].guard = e->b; return rc; /* silent too */
     case BANKS: say_banks(s, out); break;
     case PACE:
         tape_word(out, "pace");

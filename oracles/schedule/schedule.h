@@ -36,6 +36,7 @@ typedef struct sequence {
     int64_t max_tokens, top, nbytes;
     bool reuse, chain;
     size_t leader; /* or NOBODY */
+    size_t home;   /* the bank that is guarded for it, or NOBODY */
     tokens stops;  /* ascending */
     tokens prompt;
     /* what became of it */
@@ -50,6 +51,7 @@ typedef struct bank {
     size_t owner; /* a sequence, or NOBODY */
     int64_t open, used_at;
     size_t floor; /* the least length above 0 that it can go back to */
+    int64_t guard;
 } bank;
 
 typedef struct draw {
@@ -71,11 +73,11 @@ typedef struct step {
 
 /* ---- the tape (read.c) ---- */
 
-typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, FLOOR, BANKS, PACE } verb;
+typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, FLOOR, GUARD, BANKS, PACE } verb;
 
 typedef struct event {
     verb verb;
-    int64_t a, b;          /* arrive, plan: now; complete: elapsed; finish: key; forget, floor: bank, length */
+    int64_t a, b;          /* arrive, plan: now; complete: elapsed; finish: key; forget, floor: bank, length; guard: bank, rank */
     size_t first, end;     /* arrive: the sequences that do */
     tokens drawn;          /* complete */
 } event;

@@ -48,6 +48,7 @@ class Maker:
         self.ops: list[Op] = []
         self.player = Player.of(self.given) if rows >= banks else None
         self.rolling = choices.below(3) == 2
+        self.guarding = choices.below(3) == 2
         self.now = self.joining = 0
 
     def _holds(self, banks: int) -> tuple[Hold, ...]:
@@ -87,6 +88,8 @@ class Maker:
         self.now += choices.of((1, 0, 0, 1, 0, 2, 1, 12))
         if self.rolling and choices.below(3) == 2:
             self._floor()
+        if self.guarding and choices.below(4) == 3:
+            self._do("guard", choices.below(self.given.banks), choices.of((1, 0, 2, 3, ELAPSED)))
         scheduler = self.player.scheduler if self.player is not None else None
         kind = choices.below(64)
         idle = scheduler is not None and not (scheduler.queue or scheduler.active or scheduler.open)
@@ -123,6 +126,8 @@ class Maker:
                 numbers = (choices.of((4, 1, 2, 3, 6, 12, TOKEN)), reuse, leader, chain, top, nbytes, len(stops))
                 self._do("seq", *numbers, *stops, *prompt)
                 self.joining += 1
+                if self.guarding and choices.below(3) == 2:
+                    self._do("home", choices.below(self.given.banks))
                 if not leader and not choices.once_in(16):
                     leader = self.joining
         if self.rolling and choices.once_in(4):
@@ -217,7 +222,13 @@ COMPONENT = Component(
     soak=soak,
     speed=Speed(_turns),
     sources=(
-        "host/ds4/server/schedule/*.py",
+        "host/ds4/server/schedule/admission.py",
+        "host/ds4/server/schedule/banks.py",
+        "host/ds4/server/schedule/oracle.py",
+        "host/ds4/server/schedule/pace.py",
+        "host/ds4/server/schedule/scheduler.py",
+        "host/ds4/server/schedule/sequence.py",
+        "host/ds4/server/schedule/tapes.py",
         "oracles/schedule/*",
         "parity/components/schedule.py",
         "parity/choices.py",

@@ -26,7 +26,8 @@ Reuse = Literal["cold", "exact", "partial", "fork"]
 @dataclass(slots=True, eq=False)
 class Bank:
     """One timeline of the engine. `open` counts the steps in flight that have rows here. floor: the least length above
-    0 that it can go back to; 0 for banks that remember every position."""
+    0 that it can go back to; 0 for banks that remember every position. guard: how dear what it holds is; 0 for what
+    nobody is known to come back for."""
 
     index: int
     tokens: list[int] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Bank:
     open: int = 0
     used_at: int = 0
     floor: int = 0
+    guard: int = 0
 
     @property
     def free(self) -> bool:
@@ -75,13 +77,18 @@ def shared_prefix(a: Seq[int], b: Seq[int]) -> int:
     return low
 
 
-def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None) -> Placement | None:
+def place(
+    banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None, home: int = -1
+) -> Placement | None:
     """The best bank for a prompt, or None while every bank is taken.
 
     At least the prompt's last token is always computed, since its output is the first answer token. A bank is not
     robbed of a long conversation for a short shared opening: when more would be forgotten than kept, the opening is
     copied, or computed anew, on the bank that was used longest ago. `leader` is a bank to share with whatever `reuse`
     says and however short the prefix: the bank of the same request's first choice.
+
+    A guarded bank is kept for a conversation that will come back. Others may continue all that it holds, never cut it
+    short, and they forget the banks with the lowest guard first. `home` is the bank that is guarded for this prompt.
     """
     free = [bank for bank in banks if bank.free]
     if not free:
@@ -92,11 +99,18 @@ def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | Non
         for bank in banks
     }
     source = max(banks, key=lambda bank: (keeps[bank], bank.free))
-    worthwhile = [bank for bank in free if 0 < keeps[bank] >= len(bank.tokens) - keeps[bank]]
+    guards = {bank: bank.guard if bank.tokens and bank.index != home else 0 for bank in free}
+    worthwhile = [
+        bank
+        for bank in free
+        if 0 < keeps[bank] >= (len(bank.tokens) - keeps[bank] if not guards[bank] else len(bank.tokens))
+    ]
     if worthwhile:
         target = max(worthwhile, key=lambda bank: keeps[bank])
-    else:  # empty banks first, then the one that was used longest ago; the one to share with last of all
-        target = min(free, key=lambda b: (b is source and keeps[b] > 0, len(b.tokens) > 0, b.used_at, b.index))
+    else:  # empty banks first, then the one that was used longest ago; the one to share with last, but for guarded ones
+        target = min(
+            free, key=lambda b: (guards[b], b is source and keeps[b] > 0, len(b.tokens) > 0, b.used_at, b.index)
+        )
     gain = keeps[source] - keeps[target]
     if gain >= FORK_WORTH or (gain > 0 and source is leader):
         return Placement(target, keeps[source], "fork", source)

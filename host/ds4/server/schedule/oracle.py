@@ -64,6 +64,7 @@ class OracleScheduler(Scheduler):
         self._keys: dict[int, Sequence] = {}  # the oracle's key to a sequence
         self._named: dict[Sequence, int] = {}
         self._floors = [0] * n_banks  # of the banks, as the tape says them
+        self._guards = [0] * n_banks
         self._tape = bytearray(write_head(self._given))
         self._read = self._events = 0  # bytes of output that the tape has led to so far, and its lines
 
@@ -89,13 +90,16 @@ class OracleScheduler(Scheduler):
         return outcome
 
     def _risen(self) -> bytes:
-        """Lines for the floors that the tape does not say yet."""
+        """Lines for the floors and guards that the tape does not say yet."""
         lines = b""
         for bank in self.banks:
             floor = bank.floor
             if floor != self._floors[bank.index]:
                 self._floors[bank.index] = floor
                 lines += write_op(Op("floor", (bank.index, floor)))
+            if bank.guard != self._guards[bank.index]:
+                self._guards[bank.index] = bank.guard
+                lines += write_op(Op("guard", (bank.index, bank.guard)))
         return lines
 
     def _settle(self) -> None:
@@ -109,7 +113,7 @@ class OracleScheduler(Scheduler):
         decode, token = (None if bits == "-" else _double(cast(str, bits)) for bits in pace[1:])
         self._keys.clear()
         self._named.clear()
-        self._floors = [0] * len(self.banks)
+        self._floors, self._guards = [0] * len(self.banks), [0] * len(self.banks)
         self._tape = bytearray(write_head(replace(self._given, holds=holds, learned=(decode, token))))
         self._read = self._events = 0
 
@@ -134,6 +138,8 @@ class OracleScheduler(Scheduler):
             stops, prompt = sorted(sequence.stop_ids), sequence.prompt
             flags = (int(sequence.reuse), leader, int(sequence.chain), sequence.top, sequence.nbytes)
             lines += write_op(Op("seq", (sequence.max_tokens, *flags, len(stops), *stops, *prompt)))
+            if sequence.home >= 0:
+                lines += write_op(Op("home", (sequence.home,)))
         verdict = self._play(Op("arrive", (_time(now),)), before=lines)[0]
         if verdict[0] == "shed":
             self._settle()

@@ -51,6 +51,12 @@ _row: Callable[[tuple[int, ...]], Row] = partial(tuple.__new__, Row)
 _SILENT = tuple(map(repeat, Row(0, 0, 0)[3:]))
 
 
+def _lacking(sequence: Sequence) -> int:
+    """Tokens of its prompt that an admitted sequence has still to compute."""
+    assert sequence.bank is not None
+    return len(sequence.prompt) - len(sequence.bank.tokens)
+
+
 class Drawn(NamedTuple):
     """A token drawn for a sequence by row `row` of the completed step; sequence.finish says whether it was the last."""
 
@@ -118,9 +124,13 @@ class Scheduler:
         step.decoding = len(step.rows)
         if reading:
             budget = self.pace.chunk(step.decoding, self.max_rows - step.decoding)
-            for sequence in reading:
-                if step.prompt_rows < budget:
-                    self._prefill(step, sequence, budget - step.prompt_rows)
+            # Even shares, the shortest rest first, so that what it leaves goes to the others: nobody waits for the
+            # whole of somebody else's prompt.
+            if len(reading) > 1:
+                reading.sort(key=_lacking)
+            for readers, sequence in zip(range(len(reading), 0, -1), reading, strict=True):
+                if share := -(-(budget - step.prompt_rows) // readers):
+                    self._prefill(step, sequence, share)
         if not step.rows:
             return None
         for bank, _ in step.spans:
@@ -135,7 +145,7 @@ class Scheduler:
             if leader is not None and not leader.prefilled and leader.finish is None:
                 continue  # its prompt is being computed; the others need not wait for that
             source = leader.bank if leader is not None else None
-            placement = place(self.banks, sequence.prompt, reuse=sequence.reuse, leader=source)
+            placement = place(self.banks, sequence.prompt, reuse=sequence.reuse, leader=source, home=sequence.home)
             if placement is None:
                 break
             if placement.source is not None and placement.source.open:

@@ -21,6 +21,7 @@ class Sequence:
     reuse:      may continue what a bank holds.
     leader:     the first choice of the same request; this one waits for its prefill and copies it.
     chain:      its next step may be submitted before its last token is known; False for what must look first.
+    home:       index of the bank that is guarded for this sequence, -1 for none.
     top:        top log-probabilities wanted for each drawn token.
     arrived:    when it joined the queue, in the caller's seconds; nbytes: what it weighs there.
     """
@@ -35,6 +36,7 @@ class Sequence:
     top: int = 0
     arrived: float = 0.0
     nbytes: int = 0
+    home: int = -1
 
     bank: Bank | None = None
     placement: Placement | None = None

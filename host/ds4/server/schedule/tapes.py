@@ -172,6 +172,10 @@ def _op(verb: bytes, words: list[bytes], n_banks: int, seqs: int, arrived: int) 
             return Op("forget", tuple(_numbers(words, _KEY, _KEY)))
         case b"floor":
             return Op("floor", tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
+        case b"guard":
+            return Op("guard", tuple(_numbers(words, (0, n_banks - 1), (0, ELAPSED))))
+        case b"home" if seqs > arrived:
+            return Op("home", tuple(_numbers(words, (0, n_banks - 1))))
         case b"abandon" | b"banks" | b"pace" if not words:
             return Op(verb.decode("ascii"))
     raise TapeError(f"no line of a schedule: {verb[:60]!r}")
@@ -225,10 +229,18 @@ class Player:
         if op.verb == "seq":
             self._seq(op.numbers)
             return []
-        if op.verb == "floor":
-            bank, floor = op.numbers
-            self.scheduler.banks[bank].floor = floor
-            return []
+        match op.verb:
+            case "floor":
+                bank, floor = op.numbers
+                self.scheduler.banks[bank].floor = floor
+                return []
+            case "guard":
+                bank, guard = op.numbers
+                self.scheduler.banks[bank].guard = guard
+                return []
+            case "home":
+                self.seqs[-1].home = op.numbers[0]
+                return []
         try:
             said = self._do(op)
         except Ds4Error as error:
