@@ -80,7 +80,6 @@ BATCH: Option[int] = Option(
 WARM: Option[bool] = Option("warm", boolean(), True, "Read the weights into memory before starting.", _ENGINE)
 
 
-
 def _tags() -> Kind[str | Tags]:
     plain = text("NAME|OPEN,CLOSE")
     return Kind(plain.metavar, lambda raw, base: reasoning_tags(plain.parse(raw, base)))
