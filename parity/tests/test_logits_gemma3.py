@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif("DS4_GEMMA3_MODEL" not in os.environ, reason="DS
 GOLDEN = "logits_gemma3"
 APART = 1e-3  # where the reference's two best are further apart than this, the argmax has to be the same
 # llama.cpp at 0c1e57098 on the same file and texts (bench/peers/llama_cpp, kl).
-PEER_KL = 1.0
+PEER_KL = 4.58e-3
 WINDOW = 512  # of the local layers
 ROWS = 128
 
@@ -71,7 +71,6 @@ def test_float_mode_agrees_with_transformers_to_5e_4_at_more_than_a_thousand_pos
 ) -> None:
     assert max(len(golden.ids(name)) for name in golden.texts) > 2 * WINDOW
     tally = measure(golden.texts, Numeric.FLOAT, GgmlType.F32)
-    print(tally.positions, tally.max_abs, tally.worst_miss, tally.kl, tally.argmax)
     assert tally.positions >= 1000
     assert tally.max_abs <= 5e-4
     assert tally.worst_miss <= APART
@@ -79,5 +78,5 @@ def test_float_mode_agrees_with_transformers_to_5e_4_at_more_than_a_thousand_pos
 
 def test_shipping_mode_diverges_less_than_the_peer(measure: Measure, golden: divergence.Golden) -> None:
     tally = measure([name for name in golden.texts if name != "long"], Numeric.SHIP, GgmlType.F16)
-    print(tally.positions, tally.max_abs, tally.kl, tally.argmax)
     assert tally.kl <= 1.25 * PEER_KL
+    assert tally.argmax >= 0.955  # llama.cpp's

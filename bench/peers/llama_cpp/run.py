@@ -269,7 +269,7 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(WHAT)}")
     what = args.what or WHAT
     embedded = os.environ.get("DS4_EMBEDDED_MODEL")
-    model = pathlib.Path(args.model or embedded or parser.error("no --model, and no DS4_EMBEDDED_MODEL")).resolve()
+    model = pathlib.Path(args.model or embedded or parser.error("no --model, and no DS4_EMBEDDED_MODEL")).absolute()
     own = embedded is None or not model.samefile(embedded)
     if own and args.kinds:
         parser.error("--kinds is of the embedded model; a --model is measured as it is")

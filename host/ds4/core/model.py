@@ -74,9 +74,10 @@ class Model:
 
         threads: None is one per physical core that this process may use. drafting: a file that holds the model's
         drafting block (MTP), where the model does not. warm: reads all weights once, so that the first answer is not
-        slowed by the disk; answers: how they are read, where that is not as the chat template shows; progress(done, total) follows that in bytes, on the engine thread, and
-        ends it with Cancelled by returning True. Raises ModelFileError, UnsupportedModelError, TokenizerError,
-        TemplateError, EngineError.
+        slowed by the disk; progress(done, total) follows that in bytes, on the engine thread, and ends it with
+        Cancelled by returning True. answers: how they are read, where not as the chat template shows. Raises
+        ModelFileError, UnsupportedModelError, TokenizerError, TemplateError, EngineError, and SettingsError where
+        there is no template whose answers could be read otherwise.
         """
         inventory = load_inventory(Path(path))
         if drafting is not None:

@@ -30,6 +30,7 @@ from ds4.core.alternatives import longest_of
 from ds4.core.metadata import Metadata
 from ds4.core.output.utf8 import Utf8Stream
 from ds4.core.pretokenizers import TABLE
+from ds4.core.sentencepiece import SPACE, Joiner
 from ds4.core.tapes.stops import OracleUtf8Stream
 from ds4.core.vocabulary import Kind, Vocabulary
 from ds4.core.words import Words
@@ -56,7 +57,6 @@ def byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = byte_alphabet()
-_SPACE = "▁"  # SentencePiece's stand-in for a space
 
 
 class StreamDecoder:
@@ -107,7 +107,7 @@ class Tokenizer:
         self.bos_id, self.eos_id, self.unk_id = vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id
         self.stop_ids = vocabulary.stop_ids
         self.add_bos = vocabulary.add_bos and vocabulary.bos_id is not None
-        unusual = [i for i, kind in enumerate(vocabulary.kinds) if kind != Kind.NORMAL]
+        unusual = vocabulary.unusual()
         self.special_tokens = {vocabulary.tokens[i]: i for i in unusual if vocabulary.special(i)}
         self.control_ids = frozenset(i for i in unusual if vocabulary.kinds[i] == Kind.CONTROL)
         self._markup = longest_of(self.special_tokens)
@@ -115,7 +115,7 @@ class Tokenizer:
         self._spm = vocabulary.model == "llama"
         self._core = _spm_core(vocabulary) if self._spm else _bpe_core(vocabulary)
         plain = [vocabulary.tokens[i] for i in unusual if vocabulary.plain_added(i)]
-        if plain:
+        if plain and not isinstance(self._core, Joiner):
             self._core.add_tokens([tokenizers.AddedToken(text, normalized=False) for text in plain])
         quick = "" if self._spm or plain else TABLE[vocabulary.pre].quick
         self._words = Words(quick, self._merge) if quick else None
@@ -218,7 +218,9 @@ class Tokenizer:
         return [ids for ids in found if ids is not None]
 
     def _merge(self, texts: list[str]) -> list[Sequence[int]]:
-        """Ids of each text, by `tokenizers`. TokenizerError where its regular expressions give up."""
+        """Ids of each text. TokenizerError where the regular expressions of `tokenizers` give up."""
+        if isinstance(self._core, Joiner):
+            return [self._core.encode(text) for text in texts]
         try:
             return [encoding.ids for encoding in self._core.encode_batch_fast(texts, add_special_tokens=False)]
         except BaseException as error:
@@ -242,7 +244,7 @@ class Tokenizer:
         if self._spm:
             if kind == Kind.BYTE:
                 return bytes([int(text[3:5], 16)])
-            return text.encode() if kind == Kind.CONTROL else text.replace(_SPACE, " ").encode()
+            return text.encode() if kind == Kind.CONTROL else text.replace(SPACE, " ").encode()
         if kind in (Kind.NORMAL, Kind.UNUSED, Kind.BYTE):
             try:
                 return bytes([_BYTES[character] for character in text])
@@ -335,17 +337,21 @@ def _bpe_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     return core
 
 
-def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
+def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer | Joiner:
     """SentencePiece's BPE as ranked merges. Markup is no piece, so that no text can come together to it; but for the
     unknown token, which stands for characters that have no piece and no bytes."""
-    ids = {text: index for index, text in enumerate(vocabulary.tokens) if not vocabulary.special(index)}
+    special = {index for index in vocabulary.unusual() if vocabulary.special(index)}
+    ids = {text: index for index, text in enumerate(vocabulary.tokens) if index not in special}
     fallback = all(f"<0x{byte:02X}>" in ids for byte in range(256))
     ranked = sentencepiece.merges(vocabulary, ids)
     unknown = None if vocabulary.unk_id is None else vocabulary.tokens[vocabulary.unk_id]
+    if ranked is None:
+        spelled = [ids[f"<0x{byte:02X}>"] for byte in range(256)] if fallback else []
+        return Joiner(vocabulary, ids, spelled)
     if unknown is not None:
         ids[unknown] = vocabulary.unk_id or 0
     core = _build(ids, ranked, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
-    core.normalizer = normalizers.Replace(" ", _SPACE)
+    core.normalizer = normalizers.Replace(" ", SPACE)
     return core
 
 

@@ -31,6 +31,8 @@ class Kind(IntEnum):
     BYTE = 6
 
 
+_NORMAL = int(Kind.NORMAL)  # comparing a quarter of a million kinds with the enum's member takes four times as long
+
 # Tokens that end a turn or a text in the families we know, where the file names only one of them as eos.
 _ENDS = frozenset(
     {
@@ -110,11 +112,12 @@ class Vocabulary:
         )
         if spm and bos is None and eos is None:
             bos, eos = 1, 2  # what SentencePiece models take when the file is silent
-        html = spm and (Kind.USER_DEFINED, _TELLING_TAG) in zip(kinds, tokens, strict=True)
+        unusual = [(index, kind, tokens[index]) for index, kind in enumerate(kinds) if kind != _NORMAL]
+        html = spm and any(kind == Kind.USER_DEFINED and text == _TELLING_TAG for _, kind, text in unusual)
         ends = {eos, _id(md, "eot_token_id", len(tokens)), _id(md, "eom_token_id", len(tokens))} - {None}
-        for index, kind in enumerate(kinds):
-            tag = html and kind == Kind.USER_DEFINED and _TAG.fullmatch(tokens[index])
-            if kind in (Kind.CONTROL, Kind.USER_DEFINED) and tokens[index] in _ENDS and not tag:
+        for index, kind, text in unusual:
+            tag = html and kind == Kind.USER_DEFINED and _TAG.fullmatch(text)
+            if kind in (Kind.CONTROL, Kind.USER_DEFINED) and text in _ENDS and not tag:
                 ends.add(index)
         return cls(
             model=model,
@@ -133,6 +136,10 @@ class Vocabulary:
             stop_ids=frozenset(index for index in ends if index is not None),
             html=html,
         )
+
+    def unusual(self) -> list[int]:
+        """The tokens that are not of the normal kind."""
+        return [index for index, kind in enumerate(self.kinds) if kind != _NORMAL]
 
     def special(self, index: int) -> bool:
         """Whether a token is markup, which text must never turn into unless its writer is trusted.
@@ -160,15 +167,17 @@ def _sized(values: list[T], count: int, name: str) -> list[T]:
 
 
 def _check_kinds(kinds: list[int]) -> None:
+    largest = int(Kind.BYTE)
     for index, kind in enumerate(kinds):
-        if not 0 <= kind <= Kind.BYTE:  # 0 is written for "undefined"
+        if not 0 <= kind <= largest:  # 0 is written for "undefined"
             subject, expected = f"{_K}token_type[{index}]", f"0..{int(Kind.BYTE)}"
             raise TokenizerError("no such kind of token", subject=subject, expected=expected, found=kind)
 
 
 def _check_bytes(tokens: list[str], kinds: list[int]) -> None:
+    byte = int(Kind.BYTE)
     for index, kind in enumerate(kinds):
-        if kind == Kind.BYTE and _BYTE.fullmatch(tokens[index]) is None:
+        if kind == byte and _BYTE.fullmatch(tokens[index]) is None:
             subject, found = f"{_K}tokens[{index}]", repr(tokens[index])[:40]
             raise TokenizerError("not a byte token", subject=subject, expected="<0x00>..<0xFF>", found=found)
 

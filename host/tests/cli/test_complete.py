@@ -31,7 +31,7 @@ def bash(*words: str, tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["ds4", "--to"], ["--tokens", "--top-p", "--top-k", "--token-ids", "--tokenize"]),
+        (["ds4", "--to"], ["--tokens", "--tool-dialect", "--top-p", "--top-k", "--token-ids", "--tokenize"]),
         (["ds4", "--kv", ""], ["f32", "f16", "q8_0"]),
         (["ds4", "--numeric", "f"], ["float"]),
         (["ds4", "mo"], ["models"]),

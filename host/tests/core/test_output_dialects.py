@@ -8,7 +8,7 @@ import random
 import pytest
 from ds4.core.json_text import MOST_DEPTH, is_json
 from ds4.core.output.answer import Tags, TemplateParser
-from ds4.core.output.dialects import NONE, TOOLS, detect
+from ds4.core.output.dialects import NONE, OWN, REASONING, TOOLS, detect, reasoning_tags
 from ds4.core.output.events import (
     ArgumentsDelta,
     CallEnd,
@@ -315,6 +315,27 @@ def test_names_override_what_the_template_shows() -> None:
     found = detect("[TOOL_CALLS]", tools="llama3", reasoning="think")
     assert (found.tools, found.reasoning) == ("llama3", "think")
     assert detect("[TOOL_CALLS]", tools="none").calls is None
+
+
+def test_tags_of_a_persons_own_override_what_the_template_shows() -> None:
+    found = detect("</think>", ["<r>", "</r>", "</think>"], reasoning=reasoning_tags("<r>,</r>"))
+    assert (found.reasoning, found.tags) == (OWN, Tags("<r>", "</r>"))
+    assert found.visible == {"<r>", "</r>"}
+    parser = found.parser(thinking=False, tools=False)
+    events = [*parser.push("<r>so</r>it is</think>"), *parser.finish()[0]]
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "so"
+    assert "".join(event.text for event in events if isinstance(event, ContentDelta)) == "it is</think>"
+
+
+@pytest.mark.parametrize("name", REASONING)
+def test_tags_are_known_by_their_names(name: str) -> None:
+    assert reasoning_tags(name) == name and detect("", reasoning=name).reasoning == name
+
+
+@pytest.mark.parametrize("text", ["", "dsml", OWN, "<r>", "<r>,", ",</r>", " ,</r>", "<r>,<r>", "<r>,</r>,"])
+def test_what_is_neither_a_name_nor_two_tags_is_refused_with_what_there_is(text: str) -> None:
+    with pytest.raises(ValueError, match="none, think, mistral, or two tags as OPEN,CLOSE"):
+        reasoning_tags(text)
 
 
 @pytest.mark.parametrize("names", [{"tools": "dsml"}, {"reasoning": "dsml"}])

@@ -51,29 +51,38 @@ def sentencepiece(
     added: Sequence[str] = (),
     html: bool = False,
 ) -> Tokenizer:
+    """A tokenizer of `sentencepiece_vocabulary`."""
+    return Tokenizer(sentencepiece_vocabulary(pieces, space_prefix, add_bos, added, html))
+
+
+def sentencepiece_vocabulary(
+    pieces: dict[str, float],
+    space_prefix: bool = True,
+    add_bos: bool = True,
+    added: Sequence[str] = (),
+    html: bool = False,
+) -> Vocabulary:
     """<unk>, <s>, </s>, 256 byte tokens, then the pieces with their scores, then user-defined tokens."""
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
     tokens = ["<unk>", "<s>", "</s>", *bytes_, *pieces, *added]
     kinds = [Kind.UNKNOWN, Kind.CONTROL, Kind.CONTROL, *[Kind.BYTE] * 256, *[Kind.NORMAL] * len(pieces)]
     kinds += [Kind.USER_DEFINED] * len(added)
-    return Tokenizer(
-        Vocabulary(
-            model="llama",
-            pre="default",
-            tokens=tokens,
-            kinds=list(kinds),
-            scores=[*[0.0] * 259, *pieces.values(), *[0.0] * len(added)],
-            merges=[],
-            bos_id=1,
-            eos_id=2,
-            unk_id=0,
-            pad_id=None,
-            add_bos=add_bos,
-            add_eos=False,
-            space_prefix=space_prefix,
-            stop_ids=frozenset({2}),
-            html=html,
-        )
+    return Vocabulary(
+        model="llama",
+        pre="default",
+        tokens=tokens,
+        kinds=list(kinds),
+        scores=[*[0.0] * 259, *pieces.values(), *[0.0] * len(added)],
+        merges=[],
+        bos_id=1,
+        eos_id=2,
+        unk_id=0,
+        pad_id=None,
+        add_bos=add_bos,
+        add_eos=False,
+        space_prefix=space_prefix,
+        stop_ids=frozenset({2}),
+        html=html,
     )
 
 

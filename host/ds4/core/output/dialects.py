@@ -51,8 +51,8 @@ REASONING = (NONE, *_TAGS)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a model answers. tools, reasoning: names of TOOLS and REASONING, or OWN. visible: the special tokens whose text the
-    parser has to be given, though it is not shown."""
+    """How a model answers. tools, reasoning: names of TOOLS and REASONING, or OWN. visible: the special tokens whose
+    text the parser has to be given, though it is not shown."""
 
     tools: str
     reasoning: str
