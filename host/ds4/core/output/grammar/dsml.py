@@ -91,4 +91,4 @@ def _json(out: Rules, head: str, schema: Mapping[str, Any]) -> str:
     return f"{head} {out.json(schema)} {literal(_CLOSE)}"
 
 
-DSML = Style(_OPENERS, _write)
+DSML = Style(_OPENERS, _write, signs=(_BAR, f"<{_BAR[1:]}", _OPENERS[-1]))
