@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import falcon.asgi
 
+from ds4.server.corrective import Buffered
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
@@ -136,7 +137,8 @@ class Generating(ABC):
             resp.stream = stream(engine, job, renderer, connection)
         else:
             resp.content_type = "application/json"
-            resp.data = await gather(engine, job, renderer)
+            buffered = Buffered(served, job, lambda second: connection.on_hang_up(lambda: engine.cancel(second)))
+            resp.data = renderer.buffered(await gather(buffered))
 
 
 async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: Connection) -> AsyncIterator[bytes]:
@@ -185,13 +187,13 @@ async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: C
         engine.done(job)
 
 
-async def gather(engine: EngineLoop, job: Job, renderer: Renderer) -> bytes:
-    """The answer whole. ApiError if the engine failed it, ClientGone if nobody waits for it any more."""
-    answers = [Answer() for _ in job.choices]
+async def gather(buffered: Buffered) -> list[Answer]:
+    """The answers whole. ApiError if the engine failed them, ClientGone if nobody waits for them any more."""
+    answers = [Answer() for _ in buffered.job.choices]
     missing = len(answers)
     try:
         while missing:
-            for event in await job.channel.take():
+            for event in await buffered.take():
                 match event:
                     case Delta() | CallDelta() | CallsVoid():
                         answers[event.choice].add(event)
@@ -203,8 +205,8 @@ async def gather(engine: EngineLoop, job: Job, renderer: Renderer) -> bytes:
                     case HungUp():
                         raise ClientGone
     finally:
-        engine.done(job)
-    return renderer.buffered(answers)
+        buffered.done()
+    return answers
 
 
 def check_context(prompts: list[list[int]], served: Served, param: str) -> None:
