@@ -119,9 +119,9 @@ class ServingPlan:
 
 
 SUPPORTED = (
-    "frequency_penalty", "ignore_eos", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "min_p", "n",
-    "presence_penalty", "repetition_penalty", "seed", "stop", "stream", "stream_options", "temperature", "top_k",
-    "top_logprobs", "top_p",
+    "frequency_penalty", "grammar", "ignore_eos", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens",
+    "min_p", "n", "presence_penalty", "regex", "repetition_penalty", "response_format", "seed", "stop", "stream",
+    "stream_options", "temperature", "top_k", "top_logprobs", "top_p",
 )  # fmt: skip
 
 

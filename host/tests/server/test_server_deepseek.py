@@ -203,7 +203,7 @@ def test_a_hang_up_frees_the_bank(client: openai.OpenAI, url: str) -> None:
     [
         ({"tool_choice": "required", "tools": TOOLS}, "tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "get_weather"}}, "tools": TOOLS}, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
         ({"parallel_tool_calls": False, "tools": TOOLS}, "parallel_tool_calls"),
         ({"tools": [{"type": "function", "function": {"description": "nameless"}}]}, "tools[0].function.name"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),

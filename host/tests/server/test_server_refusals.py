@@ -76,7 +76,7 @@ def refused(answer: tuple[int, dict[str, Any]], status: int, param: str | None =
         ("messages", None),
         ("messages", []),
         ("messages", "hi"),
-        ("response_format", {"type": "json_object"}),
+        ("response_format", "json"),
         ("tools", [{"type": "function", "function": {"name": "f"}}]),
         ("reasoning_effort", "high"),
         ("thinking", True),

@@ -249,7 +249,7 @@ def test_a_response_that_cannot_be_kept_says_so() -> None:
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type"),
         ({"input": [{"type": "function_call", "call_id": "c"}]}, "input[0].name"),
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input[0].call_id"),
-        ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "text.format"),
+        ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
         ({"input": "a", "tool_choice": "required"}, "tool_choice"),
         ({"input": "a", "tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
         ({"input": "a", "tool_choice": 3}, "tool_choice"),

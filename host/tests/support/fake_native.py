@@ -111,6 +111,7 @@ class _Step:
     ticket: int
     rows: list[Row]
     before: dict[int, int]
+    masks: dict[int, bytes | None]  # of the banks, as they were when the step was submitted
     cancelled: bool = False
     drawn: list[int] = field(default_factory=list)
     failure: EngineError | None = None
@@ -146,6 +147,13 @@ class FakeResult:
         store = memoryview(bytearray(4 * vocab)).cast("f")
         store[self.tokens[row]] = math.e
         return store
+
+
+def _allowed(token: int, mask: bytes | None) -> int:
+    """The token, or the next one, round and round, that the mask allows."""
+    if mask is None:
+        return token
+    return next(i for i in [*range(token, 8 * len(mask)), *range(token)] if mask[i // 8] >> i % 8 & 1)
 
 
 class FakeSnapshot:
@@ -236,7 +244,7 @@ class FakeSession:
                 raise error(Status.ARG, f"no row {row.token_from} in the step before")
             ends[row.bank] = end + 1
         self.ticket += 1
-        step = _Step(self.ticket, list(rows), before)
+        step = _Step(self.ticket, list(rows), before, dict(self.masks))
         previous = self._last
         if previous is not None and not previous.drawn and any(row.token == -1 for row in rows):
             self._run(previous)
@@ -261,7 +269,7 @@ class FakeSession:
                 raise error(Status.ARG, f"bank {row.bank}: position {row.position}")
         self.ticket += 1
         drawn = [self.guess([*self.banks[row.bank], row.token]) for row in rows]
-        self._last = step = _Step(self.ticket, list(rows), {}, drawn=drawn)
+        self._last = step = _Step(self.ticket, list(rows), {}, {}, drawn=drawn)
         with self._lock:
             self._open.append(step)
         self.guesses += 1
@@ -269,7 +277,9 @@ class FakeSession:
 
     def _run(self, step: _Step) -> None:
         step.drawn = [
-            self.model.rule(self.banks[row.bank][: row.position + 1]) if row.output or row.logits else -1
+            _allowed(self.model.rule(self.banks[row.bank][: row.position + 1]), step.masks.get(row.bank))
+            if row.output or row.logits
+            else -1
             for row in step.rows
         ]
 

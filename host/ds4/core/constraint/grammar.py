@@ -70,10 +70,16 @@ def _blamed(schema: Mapping[str, Any] | bool, wrong: str, lenient: bool) -> Cons
         alone = [(at, part) for at, part in schemas.parts(schema) if "$ref" not in json.dumps(part)]
         alone = sorted(alone, key=lambda pair: -pair[0].count("/"))[:_LOOKED_AT]
         lines = ((at, f"start: {json_rule(part, lenient=lenient)}\n") for at, part in alone)
-        place = next((at for at, line in lines if complaint(line) == wrong), None)
+        found = ((at, complaint(line)) for at, line in lines)
+        place, wrong = next((pair for pair in found if _alike(pair[1], wrong)), (None, wrong))
     return ConstraintError(wrong, subject=place or "schema", code="schema")
 
 
+def _alike(a: str, b: str) -> bool:
+    return a == b or (a.startswith(_CONTRADICTORY) and b.startswith(_CONTRADICTORY))
+
+
+_CONTRADICTORY = "Unsatisfiable schema:"
 _LOOKED_AT = 50
 _UNKNOWN = re.compile(r"^Unimplemented keys: (\[.*\])$")
 
@@ -182,5 +188,6 @@ def after_reasoning(grammar: Grammar, close: str, *, opening: str = "") -> Gramm
 
 
 def behind(openers: Sequence[str]) -> Grammar:
-    """Anything, if it begins with one of these texts."""
-    return Grammar(f"start: /[ \\n]*/ ({' | '.join(map(literal, openers))}) /(.|\\n)*/\n")
+    """Anything, if it begins with one of these texts, or with white space and one of them."""
+    heads = dict.fromkeys(opener.lstrip() for opener in openers)
+    return Grammar(f"start: /[ \\n]*/ ({' | '.join(map(literal, heads))}) /(.|\\n)*/\n")

@@ -104,7 +104,7 @@ class Matcher:
         """Takes in a drawn token. ConstraintError (broken) for one that the mask does not allow: a bug, not a client's
         fault; (complexity) where following the grammar passes its bounds."""
         if not self._matcher.consume_token(token):
-            raise self._error(f"token {token}")
+            raise self._error()
         self._seen += 1
 
     def mask(self, drawn: Sequence[int] = ()) -> bytes:
@@ -114,9 +114,9 @@ class Matcher:
             self.advance(drawn[index])
         words: bytes = self._matcher.compute_bitmask()
         if self._matcher.is_error():
-            raise self._error("mask")
+            raise self._error()
         if not any(words):
-            raise ConstraintError("no answer fits the grammar", code="grammar")
+            raise ConstraintError("no answer fits it", subject="grammar", code="grammar")
         return words
 
     @property
@@ -133,7 +133,10 @@ class Matcher:
         """Whether the answer is complete: nothing but its end may follow."""
         return bool(self._matcher.is_stopped()) and not self._matcher.is_error()
 
-    def _error(self, where: str) -> ConstraintError:
-        if self._matcher.stop_reason() in ("ParserTooComplex", "LexerTooComplex"):
-            return ConstraintError("the grammar is too complex to follow", subject="grammar", code="complexity")
-        return ConstraintError(reason(self._matcher.get_error()), subject=where, code="broken")
+    def _error(self) -> ConstraintError:
+        said = self._matcher.get_error()
+        if "doesn't satisfy the grammar" in said:
+            return ConstraintError(reason(said), subject="token", code="broken")
+        if said.startswith("NoExtension"):
+            return ConstraintError("no answer fits it", subject="grammar", code="grammar")
+        return ConstraintError("too complex to follow", subject="grammar", code="complexity")

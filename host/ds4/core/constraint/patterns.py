@@ -8,7 +8,7 @@ from typing import Final
 MAX_EXPANDED: Final = 20_000
 """Places of a pattern. `(a{1000}){1000}` takes the compiler seconds."""
 
-_PIECE = re.compile(r"\\.|\[(?:\\.|\[:\w+:\]|[^\]\\])(?:\\.|\[:\w+:\]|[^\]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
 
 
 def expanded(pattern: str) -> int:
@@ -29,7 +29,7 @@ def expanded(pattern: str) -> int:
             last.pop()
             sizes[-1] += size
             last[-1] = size
-        elif text not in "*+?|":
+        elif text not in "*+?|)":
             sizes[-1] += 1
             last[-1] = 1
     return sum(sizes)
