@@ -79,7 +79,8 @@ def _raw(text: str) -> str:
 def _formed(out: Rules, form: TextForm) -> str:
     """Text of a form, up to the close tag."""
     if form.syntax == "lark":
-        return f"{out.embed(Grammar(form.definition + '\n'))} {literal(_CLOSE)}"
+        held = out.embed(Grammar(form.definition + "\n"))
+        return f"{held} {literal(_CLOSE)}"
     return out.lazy(f"({regex_terminal('(?:' + form.definition + ')')} & ~/(?s:.*){_ANY_CLOSE}(?s:.*)/) /{_ANY_CLOSE}/")
 
 
