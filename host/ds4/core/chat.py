@@ -43,6 +43,11 @@ class ChatRequest:
     calls: ToolRules | None = None
 
     @property
+    def names(self) -> frozenset[str]:
+        """Of the tools."""
+        return frozenset([tool["function"]["name"] for tool in self.tools])
+
+    @property
     def may_call(self) -> bool:
         return bool(self.tools) and (self.calls is None or bool(self.calls.tools))
 

@@ -12,7 +12,7 @@ from typing import Literal
 from ds4.core.chat import Dialect, Prompt
 from ds4.core.output import events as core
 from ds4.core.output.tools import MadeCall
-from ds4.server.events import CallDelta, CallsVoid, Delta
+from ds4.server.events import Broken, CallDelta, CallsVoid, Delta
 
 Reason = Literal["stop", "length", "tool_calls"]
 Part = Delta | CallDelta | CallsVoid
@@ -20,11 +20,13 @@ Part = Delta | CallDelta | CallsVoid
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """How answers to a chat prompt are read. prefix: of the ids that their tool calls are given."""
+    """How answers to a chat prompt are read. prefix: of the ids that their tool calls are given. names: of the tools
+    that there are; None: whatever is called counts as one."""
 
     dialect: Dialect
     prompt: Prompt
     prefix: str = "call_"
+    names: frozenset[str] | None = None
 
     @property
     def visible(self) -> frozenset[str]:
@@ -48,6 +50,8 @@ class Reader:
         self._calls: list[_Call] = []
         self._block = 0  # the number of the first call of the block that is open
         self._called = False
+        self._names = how.names
+        self.broken: Broken | None = None
 
     @property
     def reasoning(self) -> bool:
@@ -70,7 +74,7 @@ class Reader:
         if finish.kind == "unterminated" and cut:
             return parts, reason
         if finish.kind == "unterminated" and reason == "stop":
-            parts += self._repaired(finish) or self._void(finish.text)
+            parts += self._repaired(finish) or self._void(finish.text, "the call was not finished")
         return parts, "tool_calls" if self._called and reason == "stop" else reason
 
     def _read(self, events: list[core.Event]) -> list[Part]:
@@ -90,7 +94,7 @@ class Reader:
                 case core.ToolBlock(text):
                     self._complete(text)
                 case core.Void(text):
-                    parts += self._void(text)
+                    parts += self._void(text, "the markup or the arguments of the call are malformed")
                 case core.CallEnd() | core.ReasoningEnd():
                     pass
         return parts
@@ -104,9 +108,13 @@ class Reader:
         made = [MadeCall(call.name, call.arguments) for call in block]
         self._dialect.remember([call.id for call in block], made, text)
         self._called = True
+        unknown = [call.name for call in block if self._names is not None and call.name not in self._names]
+        if unknown and self.broken is None:
+            self.broken = Broken(f"there is no tool named {unknown[0][:64]!r}", text)
         self._block = len(self._calls)
 
-    def _void(self, text: str) -> list[Part]:
+    def _void(self, text: str, why: str) -> list[Part]:
+        self.broken = self.broken or Broken(why)
         parts: list[Part] = [CallsVoid(self._choice, self._block)] if len(self._calls) > self._block else []
         self._block = len(self._calls)
         return [*parts, Delta(self._choice, text)]

@@ -113,7 +113,7 @@ class EngineLoop:
                 max_tokens=min(request.max_tokens or self.context, self.context - len(prompt)),
                 # Where a grammar says when an answer is complete, nothing may follow it.
                 stop_ids=frozenset() if request.ignore_eos and request.matcher is None else self._stop_ids,
-                chain=request.matcher is None,  # which tokens may come next, the last one has to tell
+                chain=not request.held,  # which tokens may come next, the last one has to tell
                 reuse=request.cache_prompt,
                 leader=leader,
                 top=0 if request.logprobs is None else max(1, request.logprobs),
@@ -128,7 +128,7 @@ class EngineLoop:
             if reason := self.scheduler.arrive(timelines, self._clock()):
                 raise self._shed(reason)
             self._choices.update((choice.timeline.key, choice) for choice in job.choices)
-            if request.matcher is not None:
+            if request.held:
                 self._held.update((choice.timeline.key, choice) for choice in job.choices)
             self._changed.notify()
         self.jobs.add(job)
@@ -229,10 +229,10 @@ class EngineLoop:
         they were submitted with."""
         for _, timeline in step.outputs:
             choice = self._held.get(timeline.key)
-            if choice is None or choice.matcher is None or timeline.bank is None or timeline.finish is not None:
+            if choice is None or timeline.bank is None or timeline.finish is not None:
                 continue
             try:
-                mask = choice.matcher.mask(timeline.drawn)
+                mask = choice.mask()
             except ConstraintError as error:
                 with self._changed:
                     self._fail(choice, from_error(error))

@@ -51,10 +51,19 @@ class CallsVoid:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A tool call that nobody can carry out. why: for the model to read; markup: the block, where the calls that it
+    makes stand in its place, else "": it was told as text."""
+
+    why: str
+    markup: str = ""
+
+
 @dataclass(slots=True)
 class Finished:
     """A choice is complete. cached: prompt tokens that were not computed; times in seconds on the engine's clock;
-    stop: the stop string that ended it, if one did."""
+    stop: the stop string that ended it, if one did. broken: a call of it is none."""
 
     choice: int
     reason: Literal["stop", "length", "tool_calls"]
@@ -66,6 +75,7 @@ class Finished:
     last_token: float
     reasoning_tokens: int = 0
     stop: str | None = None
+    broken: Broken | None = None
 
 
 @dataclass(slots=True)
@@ -115,6 +125,11 @@ class Channel:
         self.backlog = 0  # bytes that are rendered or wait to be, and that the client has not taken
         self.quiet_since = now
         self.shortcut: Callable[[Delta], bool] | None = None
+
+    @property
+    def pending(self) -> list[Event]:
+        """What has come and was not taken yet."""
+        return self._events
 
     def put(self, event: Event) -> None:
         waiter = self._waiter

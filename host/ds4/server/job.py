@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from ds4.core.constraint.budget import Closing
 from ds4.server.answer import Reader, Reason
 from ds4.server.events import CallsVoid, Channel, Delta, Event, Finished, TokenLogprob
 from ds4.server.request import GenerationRequest
@@ -48,6 +49,7 @@ class Choice:
         "index",
         "job",
         "last_token",
+        "closing",
         "matcher",
         "reader",
         "reasoning_tokens",
@@ -59,9 +61,18 @@ class Choice:
         self.job, self.index, self.timeline = job, index, timeline
         self.text = ChoiceText(decoder, job.request.stop, job.request.logprobs is not None)
         self.reader = None if job.request.answer is None else Reader(job.request.answer, index)
+        budget = job.request.budget
+        self.closing = None if budget is None else Closing(budget)
         self.matcher = None if job.request.matcher is None else job.request.matcher.copy()
         self.first_token = self.last_token = 0.0
         self.reasoning_tokens = 0
+
+    def mask(self) -> bytes | None:
+        """What the next token may be; None: any. ConstraintError where a grammar cannot be followed."""
+        held = None if self.matcher is None else self.matcher.mask(self.timeline.drawn)
+        if self.closing is None or self.reader is None:
+            return held
+        return self.closing.mask(self.reasoning_tokens, self.reader.reasoning, held)
 
     def sampler(self) -> SamplerDesc:
         seed = (self.job.seed + self.index * _ODD) & _UINT64
@@ -126,4 +137,5 @@ class Choice:
             self.last_token,
             self.reasoning_tokens,
             self.text.stop,
+            None if self.reader is None or reason == "length" else self.reader.broken,
         )

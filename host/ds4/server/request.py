@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ds4.core.chat import ChatRequest
+from ds4.core.constraint.budget import Budget
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Matcher
 from ds4.core.sampling import Sampling
@@ -36,8 +38,10 @@ class GenerationRequest:
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
     answer:     how answers are read, of a chat; None: their text is all there is.
+    chat:       what the prompt was made of, of a chat.
     grammar:    what answers are held to, all of their text, reasoning included; constrained_by: the field that asked
                 for it; matcher: made of it by `Constraints.compile`, before the engine sees the request.
+    budget:     how long answers may reason; None: as long as they like.
     """
 
     id: str
@@ -49,9 +53,11 @@ class GenerationRequest:
     ignore_eos: bool = False
     logprobs: int | None = None
     answer: ChatAnswer | None = None
+    chat: ChatRequest | None = None
     grammar: Grammar | None = None
     matcher: Matcher | None = None
     constrained_by: str | None = None
+    budget: Budget | None = None
     cache_prompt: bool = True
     stream: bool = False
     include_usage: bool = False
@@ -59,6 +65,11 @@ class GenerationRequest:
     nbytes: int = 0
     pools: list[Pool] | None = None  # of embeddings: where the states of each prompt go
     created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def held(self) -> bool:
+        """Whether some tokens may be barred, which only the last one drawn can tell."""
+        return self.matcher is not None or self.budget is not None
 
     @property
     def choices(self) -> int:

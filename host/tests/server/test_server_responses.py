@@ -251,7 +251,7 @@ def test_a_response_that_cannot_be_kept_says_so() -> None:
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input[0].call_id"),
         ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
         ({"input": "a", "tool_choice": "required"}, "tool_choice"),
-        ({"input": "a", "tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
+        ({"input": "a", "tool_choice": {"type": "function", "name": "f"}}, "tool_choice.name"),
         ({"input": "a", "tool_choice": 3}, "tool_choice"),
         ({"input": "a", "tools": [{"type": "function"}]}, "tools[0].name"),
         ({"input": "a", "tools": [{"type": "function", "name": "f"}] * 2}, "tools[1].name"),

@@ -9,6 +9,7 @@ Compiling is safe from any thread; a Matcher belongs to one answer and is used b
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
@@ -35,11 +36,17 @@ class _Tokens:
         self.eos_token_id = tokenizer.eos_id if tokenizer.eos_id is not None else stops[0]
         self.bos_token_id = tokenizer.bos_id
         self.tokens = [tokenizer.token_bytes(index) for index in range(tokenizer.n_vocab)]
+        self._visible = {word: tokenizer.special_tokens[word] for word in visible if word in tokenizer.special_tokens}
+        self._markup = re.compile(f"({'|'.join(map(re.escape, self._visible)) or '(?!)'})")
         special = frozenset(tokenizer.special_tokens.values())
         self.special_token_ids = sorted((special - tokenizer.ids_of(visible)) | tokenizer.stop_ids)
 
     def __call__(self, text: bytes) -> list[int]:
-        return self._encode(text.decode())
+        ids: list[int] = []
+        for part in self._markup.split(text.decode()):
+            known = self._visible.get(part)
+            ids += self._encode(part) if known is None else [known]
+        return ids
 
 
 class Vocabulary:

@@ -14,6 +14,7 @@ from ds4.server.surfaces.chat_render import CHUNK
 from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
 from ds4.server.surfaces.rendering import progress
+from ds4.server.surfaces.thinking_budget import read_budget
 from ds4.server.surfaces.writing import Writing
 
 
@@ -40,8 +41,10 @@ class ChatCompletions(Generating):
             stop=options.stop,
             ignore_eos=options.ignore_eos,
             logprobs=(top or 0) if wanted else None,
-            answer=ChatAnswer(dialect, prompt) if dialect.thinks or dialect.calls_tools else None,
+            chat=chat,
+            answer=ChatAnswer(dialect, prompt, names=chat.names) if dialect.thinks or dialect.calls_tools else None,
             grammar=grammar,
+            budget=read_budget(body, dialect, served.tokenizer),
             constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,

@@ -15,6 +15,7 @@ import falcon.asgi
 
 from ds4.core.sampling import Sampling
 from ds4.server import limits
+from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
 from ds4.server.errors import ClientGone, invalid
 from ds4.server.pooling import Pool, Pooling
@@ -83,7 +84,7 @@ async def _read(
     job = engine.submit(request)
     job.abort = connection.abort
     connection.on_hang_up(lambda: engine.cancel(job))
-    async for _ in heard(engine, job):
+    async for _ in heard(Buffered(served, job, began=lambda _: None)):
         pass  # a prompt ends with a draw: the token behind an input, which nobody is told
 
 

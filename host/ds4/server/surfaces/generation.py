@@ -12,6 +12,7 @@ from functools import partial
 
 import falcon.asgi
 
+from ds4.server.corrective import Buffered
 from ds4.server.disconnect import SCOPE_KEY, Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, context_length, invalid
@@ -80,7 +81,8 @@ class Generating(ABC):
             resp.stream = stream(engine, job, writing, connection, partial(self.progress, request, served))
         else:
             resp.content_type = "application/json"
-            resp.data = await gather(engine, job, writing)
+            buffered = Buffered(served, job, lambda second: connection.on_hang_up(lambda: engine.cancel(second)))
+            resp.data = await gather(buffered, writing)
 
 
 async def stream(
@@ -125,20 +127,20 @@ async def stream(
         engine.done(job)
 
 
-async def gather(engine: EngineLoop, job: Job, writing: Writing) -> bytes:
+async def gather(buffered: Buffered, writing: Writing) -> bytes:
     """The answer whole, as `heard` gets it."""
-    async for event in heard(engine, job):
+    async for event in heard(buffered):
         writing.take(event)
     return writing.whole()
 
 
-async def heard(engine: EngineLoop, job: Job) -> AsyncIterator[Event]:
+async def heard(buffered: Buffered) -> AsyncIterator[Event]:
     """The events of all choices, to their ends. ApiError if the engine failed it, ClientGone if nobody waits for it any
     more."""
-    missing = len(job.choices)
+    missing = len(buffered.job.choices)
     try:
         while missing:
-            for event in await job.channel.take():
+            for event in await buffered.take():
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, HungUp):
@@ -146,7 +148,7 @@ async def heard(engine: EngineLoop, job: Job) -> AsyncIterator[Event]:
                 missing -= isinstance(event, Finished)
                 yield event
     finally:
-        engine.done(job)
+        buffered.done()
 
 
 def answer_facts(request: GenerationRequest, served: Served) -> AnswerFacts:

@@ -14,6 +14,7 @@ from ds4.server.surfaces.generation import Generating, read_body
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.messages_request import MessagesRequest, hides_thinking, marks_cache, read_chat
 from ds4.server.surfaces.rendering import dump
+from ds4.server.surfaces.thinking_budget import read_budget
 from ds4.server.surfaces.writing import Writing
 
 
@@ -49,7 +50,9 @@ class Messages(Generating):
             max_tokens=max_tokens or 1,
             stop=stop,
             ignore_eos=ignore_eos,
-            answer=ChatAnswer(dialect, prompt, "toolu_") if dialect.thinks or dialect.calls_tools else None,
+            chat=chat,
+            answer=ChatAnswer(dialect, prompt, "toolu_", chat.names) if dialect.thinks or dialect.calls_tools else None,
+            budget=read_budget(body, dialect, served.tokenizer),
             grammar=None if max_tokens == 0 else grammar,
             constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and reuse,

@@ -11,6 +11,7 @@ from typing import Any
 import falcon
 import falcon.asgi
 
+from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, invalid
@@ -57,6 +58,10 @@ class Run:
             self.answer.not_stored()
         self._settled.set()
 
+    def goes_on(self, job: Job) -> None:
+        """Another job makes the rest of the answer."""
+        self.job = job
+
     def abandon(self) -> None:
         """Nobody waits for the rest: the engine stops, and the response is one that was cancelled."""
         if not self.answer.ended:
@@ -89,8 +94,9 @@ class Desk:
 
     async def drain(self, run: Run) -> None:
         """Takes the events of a response that is not streamed, to its end."""
+        buffered = Buffered(self.service.ready(), run.job, run.goes_on)
         while not run.answer.ended:
-            for event in await run.job.channel.take():
+            for event in await buffered.take():
                 if isinstance(event, HungUp):
                     run.abandon()
                 else:

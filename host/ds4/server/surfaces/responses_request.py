@@ -19,6 +19,7 @@ from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.generation import check_context
 from ds4.server.surfaces.responses_items import Item, messages, not_found, read_input, references
 from ds4.server.surfaces.responses_tools import Tools, read_tools
+from ds4.server.surfaces.thinking_budget import read_budget
 
 _SUMMARIES = ("auto", "concise", "detailed")
 _PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort", "thinking": "reasoning.effort"}
@@ -81,7 +82,7 @@ async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[in
         name, bracket, rest = (told.param or "").partition("[")
         param = _PARAMS.get(name, name) + ("" if name == "messages" else bracket + rest)
         raise ApiError(told.status, told.message, code=told.code, param=param or None) from error
-    return ChatAnswer(served.prompts.dialect(), prompt), ids
+    return ChatAnswer(served.prompts.dialect(), prompt, names=chat.names), ids
 
 
 async def read_request(body: Body, served: Served, store: ResponseStore) -> ResponsesRequest:
@@ -112,7 +113,9 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         ignore_eos=options.ignore_eos,
         logprobs=(top or 0) if wants_logprobs else None,
         answer=answer,
+        chat=chat,
         grammar=grammar,
+        budget=read_budget(body, answer.dialect, served.tokenizer),
         constrained_by=None if asked is None else asked.param,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,

@@ -79,7 +79,8 @@ def _raw(text: str) -> str:
 def _formed(out: Rules, form: TextForm) -> str:
     """Text of a form, up to the close tag."""
     if form.syntax == "lark":
-        return f"{out.embed(Grammar(form.definition))} {literal(_CLOSE)}"
+        held = out.embed(Grammar(form.definition + "\n"))
+        return f"{held} {literal(_CLOSE)}"
     return out.lazy(f"({regex_terminal('(?:' + form.definition + ')')} & ~/(?s:.*){_ANY_CLOSE}(?s:.*)/) /{_ANY_CLOSE}/")
 
 
@@ -91,4 +92,4 @@ def _json(out: Rules, head: str, schema: Mapping[str, Any]) -> str:
     return f"{head} {out.json(schema)} {literal(_CLOSE)}"
 
 
-DSML = Style(_OPENERS, _write)
+DSML = Style(_OPENERS, _write, signs=(_BAR, f"<{_BAR[1:]}", _OPENERS[-1]))

@@ -24,11 +24,13 @@ class Written:
 @dataclass(frozen=True, slots=True)
 class Style:
     """A dialect's way of writing calls. openers: texts that begin a block anywhere in content; bare: one that does so
-    at its beginning only. write: the calls that the rules ask for."""
+    at its beginning only. write: the calls that the rules ask for. signs: what an answer without calls has none of, so
+    that none is half written; empty: the openers."""
 
     openers: Sequence[str]
     write: Callable[[Rules, ToolRules], Written]
     bare: str = ""
+    signs: Sequence[str] = ()
 
 
 def tool_grammar(
@@ -59,7 +61,9 @@ def tool_grammar(
     if not rules.must and answer is not None:
         forms.append(f"{GAP if reasons and answer.blank else ''} {out.embed(answer)}")
     elif not rules.must:
-        openers = style.openers if style is not None else ()
+        openers: Sequence[str] = ()
+        if style is not None:
+            openers = style.openers if written is not None else style.signs or style.openers
         forms.append(out.terminal(" & ".join([f"/{_ALL}/", *taken, *_without(openers)])) + "?")
         for opener, rest in (written.behind if written is not None else {}).items():
             others = [other for other in openers if other != opener]

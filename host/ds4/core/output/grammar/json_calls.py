@@ -6,6 +6,7 @@ import json
 
 from ds4.core.constraint.grammar import literal
 from ds4.core.output.grammar.rules import Rules, TextForm, ToolRule, ToolRules
+from ds4.errors import ChatError
 
 
 def call(out: Rules, rules: ToolRules, arguments: str = "arguments") -> str:
@@ -20,6 +21,14 @@ def _object(out: Rules, tool: ToolRule, arguments: str) -> str:
 
 def values(out: Rules, tool: ToolRule) -> str:
     """A tool's arguments as JSON."""
+    if tool.form is not None and tool.form.syntax == "lark":
+        raise ChatError(
+            f"this model writes the text of the tool {tool.name!r} as a JSON string, which no Lark grammar can hold",
+            subject="tools",
+            code="tool_grammar",
+            expected="a grammar of syntax 'regex'",
+            found="lark",
+        )
     if tool.text is not None and tool.form is not None:
         return f"{literal(f'{{{json.dumps(tool.text)}: ')} {out.json(_text_schema(tool.form))} {literal('}')}"
     return out.json(tool.schema)

@@ -108,6 +108,8 @@ class Rules:
         """Each item at most once, in any order; the required ones are there. Beyond MOST_SET items: in their order."""
         if len(items) > MOST_SET:
             return self.rule(" ".join(item if need else f"{item}?" for item, need in zip(items, required, strict=True)))
+        if not items:
+            return ""
         order = sorted(range(len(items)), key=lambda i: not required[i])  # the required ones have the low bits
         name, needed = self._name("s"), sum(required)
         self._lines.append(f'{name}::_: ""' + (f" %if is_ones([0:{needed}])" if needed else ""))

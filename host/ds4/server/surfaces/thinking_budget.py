@@ -1,0 +1,29 @@
+"""How many tokens an answer may think for, under the names in use."""
+
+from __future__ import annotations
+
+from ds4.core.chat import Dialect
+from ds4.core.constraint.budget import Budget
+from ds4.core.tokenizer import Tokenizer
+from ds4.server.request import Body
+
+_MOST = 1 << 31
+
+
+def read_budget(body: Body, dialect: Dialect, tokenizer: Tokenizer) -> Budget | None:
+    """`thinking.budget_tokens` of Messages, and as extensions everywhere `thinking_budget` and `reasoning.max_tokens`.
+    None: the model thinks for as long as it likes. One that is larger than the answer may be is no error: it is never
+    used up."""
+    thinking = body.get("thinking")
+    places = [(body, "thinking_budget")]
+    if isinstance(thinking, dict):
+        places.append((body.nested("thinking"), "budget_tokens"))
+    if isinstance(body.get("reasoning"), dict):
+        places.append((body.nested("reasoning"), "max_tokens"))
+    given = [most for holder, name in places if (most := holder.integer(name, 0, _MOST, clamp=True)) is not None]
+    if not given or dialect.tags is None:
+        return None
+    close = dialect.tags[1]
+    token = tokenizer.special_tokens.get(close)
+    ids = tokenizer.continuation(close) if token is None else [token]
+    return Budget(min(given), tuple(ids), tokenizer.n_vocab)
