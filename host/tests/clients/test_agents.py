@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support import clients, embedded
-from support.agents import AGENTS, Agent
+from support.agents import AGENTS, WHOLE, Agent
 from support.clients import Done
 from support.recorded_server import Recorded
 from support.recorder import Exchange
@@ -44,7 +44,7 @@ def task(agent: Agent) -> str:
 def rules(call: Callable[[str, dict[str, str]], str]) -> list[Rule]:
     """The results of commands come first, for an agent may say again what it was asked."""
     made = [Rule(PROOF, WRITTEN, "It is done.")]
-    for agent in AGENTS:
+    for agent in (*AGENTS, WHOLE):
         # An agent whose tool knows no description does not mind.
         command = call(agent.shell, {"command": COMMAND, "description": "Write the proof"})
         made += [Rule(task(agent), command, "A command will do."), Rule(greeting(agent), GREETED, "Politely.")]
@@ -54,9 +54,14 @@ def rules(call: Callable[[str, dict[str, str]], str]) -> list[Rule]:
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
 def agent(request: pytest.FixtureRequest) -> Agent:
     chosen: Agent = request.param
-    if chosen.name == "claude" and platform.machine() != "x86_64":
-        pytest.skip("the package of Claude Code that is locked is for x86_64")
+    if chosen.name.startswith("claude"):
+        _needs_claude()
     return chosen
+
+
+def _needs_claude() -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("the package of Claude Code that is locked is for x86_64")
 
 
 @pytest.fixture
@@ -94,6 +99,28 @@ def test_an_agent_talks(agent: Agent, scripted: Recorded, folder: Path) -> None:
 
 
 def test_an_agent_runs_a_command_and_goes_on_where_it_was(agent: Agent, scripted: Recorded, folder: Path) -> None:
+    _runs_a_command(agent, scripted, folder)
+
+
+@pytest.mark.parametrize("scripted", ["hermes"], indirect=True)
+def test_so_does_claude_code_with_all_of_its_prompt(scripted: Recorded, folder: Path) -> None:
+    _needs_claude()
+    _runs_a_command(WHOLE, scripted, folder)
+
+
+@pytest.mark.parametrize("scripted", ["deepseek"], indirect=True)
+def test_claude_code_understands_that_its_prompt_is_too_long(scripted: Recorded, folder: Path) -> None:
+    """That model's context is half of the prompt."""
+    _needs_claude()
+    before = len(scripted.exchanges())
+    done = WHOLE.run(folder, scripted.url, greeting(WHOLE), 64)
+    refused = [one for one in scripted.exchanges()[before:] if one.method == "POST"]
+    assert refused and {one.status for one in refused} == {400}
+    assert "too long" in done.out, done
+    clients.settled(scripted)
+
+
+def _runs_a_command(agent: Agent, scripted: Recorded, folder: Path) -> None:
     written, (call, last) = turn(agent, scripted, folder, task(agent))
     assert agent.results(call) == []
     (result,) = agent.results(last)

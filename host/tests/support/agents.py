@@ -32,8 +32,10 @@ class Agent:
     def run(self, folder: Path, url: str, prompt: str, tokens: int) -> Done:
         """One turn, with the tool rounds that the model asks for. The commands run in `folder`. tokens: for an answer
         at most."""
-        if self.name == "claude":
-            return clients.run(_claude(prompt), folder, SECONDS, **_claude_environment(url, tokens))
+        if self.name in ("claude", "claude-whole"):
+            return clients.run(
+                _claude(prompt, bare=self.name == "claude"), folder, SECONDS, **_claude_environment(url, tokens)
+            )
         settings = folder / "home" / ".pi" / "agent" / "models.json"
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(json.dumps(_pi_settings(url + _PI[self.name], self.name, tokens)))
@@ -58,6 +60,10 @@ AGENTS = (
 )
 
 
+WHOLE = Agent("claude-whole", "/v1/messages", "Bash")
+"""Claude Code with all of its prompt and tools, some 50 KB."""
+
+
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
@@ -76,10 +82,10 @@ def _pi_settings(url: str, surface: str, tokens: int) -> Mapping[str, Any]:
     return {"providers": {"ds4": {"baseUrl": url, "api": surface, "apiKey": "k", "models": [model]}}}
 
 
-def _claude(prompt: str) -> list[str]:
+def _claude(prompt: str, bare: bool) -> list[str]:
     program = clients.modules() / "@anthropic-ai" / "claude-code-linux-x64" / "claude"
     command = [str(program), "-p", prompt, "--model", "served", "--allowedTools", "Bash"]
-    return [*command, "--bare", "--tools", "Bash", "--system-prompt", "hi"]
+    return [*command, *(("--bare", "--tools", "Bash", "--system-prompt", "hi") if bare else ())]
 
 
 def _claude_environment(url: str, tokens: int) -> dict[str, str]:

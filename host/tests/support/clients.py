@@ -94,7 +94,7 @@ def run_script(name: str, folder: Path, url: str, tokens: int, cases: Sequence[s
 def hermes(home: Path, rules: Sequence[Rule]) -> Iterator[Recorded]:
     """A script behind a Jinja template whose tools are called in Hermes' way."""
     model = str(tool_model.write(home / "scripted.gguf"))
-    with recorded_server.started(home, rules, "-m", model, "-c", "65536", "--max-seqs", "2") as server:
+    with recorded_server.started(home, rules, "-m", model, "-c", str(tool_model.CONTEXT), "--max-seqs", "2") as server:
         yield server
 
 

@@ -32,7 +32,7 @@ _SETTLE_SECONDS = 10
 def main() -> int:
     record, rules, *arguments = sys.argv[1:]
     with open(record, "a", encoding="utf-8") as out:
-        create = boot.create_app
+        create = vars(boot)["create_app"]
         vars(boot)["create_app"] = lambda service, keeper: recorder.Recorder(create(service, keeper), out)
         if rules != "-":
             _double(script.read(Path(rules)))
