@@ -122,14 +122,17 @@ class Generating(ABC):
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.service.ready()
         connection = connection_of(req)
-        request = await self.parse(await read_body(req, served), served)
+        body = await read_body(req, served)
+        request = await self.parse(body, served)
         request.nbytes = len(connection.body)
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
             raise ClientGone
         served = self.service.ready()  # it may have begun to stop while the prompt was tokenised
         engine, renderer = served.engine, self.renderer(request, served)
+        begin_trace(self.service, req.path, body, request, connection)
         job = engine.submit(request)
+        queued(request, job)
         job.abort = connection.abort
         connection.on_hang_up(lambda: engine.cancel(job))
         if request.stream:
@@ -140,6 +143,18 @@ class Generating(ABC):
         else:
             resp.content_type = "application/json"
             resp.data = await gather(engine, job, renderer)
+
+
+def begin_trace(service: Service, path: str, body: Body, request: GenerationRequest, connection: Connection) -> None:
+    """Where requests are traced, from now on this one is."""
+    if service.tracer is not None:
+        request.trace = service.tracer.begin(path, body.data, request, service.ready())
+        connection.record(request.trace)
+
+
+def queued(request: GenerationRequest, job: Job) -> None:
+    if request.trace is not None:
+        request.trace.job = job
 
 
 async def stream(engine: EngineLoop, job: Job, renderer: Renderer, connection: Connection) -> AsyncIterator[bytes]:

@@ -19,7 +19,7 @@ from ds4.server.job import Job
 from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
 from ds4.server.service import Service
-from ds4.server.surfaces.generation import connection_of, dump, read_body
+from ds4.server.surfaces.generation import begin_trace, connection_of, dump, queued, read_body
 from ds4.server.surfaces.responses_answer import ResponseAnswer
 from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
 
@@ -174,7 +174,10 @@ class Responses:
             raise ClientGone
         served = service.ready()  # it may have begun to stop while the prompt was tokenised
         answer = ResponseAnswer(asked, served.tokenizer.token_bytes)
+        if not asked.background:  # which outlives the connection that a trace ends with
+            begin_trace(service, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
+        queued(asked.generation, job)
         run = Run(asked, answer, job, served.engine)
         if not asked.background:
             job.abort = connection.abort
