@@ -82,6 +82,9 @@ DUMP_LOGPROBS: Option[Path | None] = _file(
 LOGPROBS_TOP_K: Option[int] = Option(
     "logprobs-top-k", integer(1, 64), 20, "How many alternatives.", _PROVE, flag_only=True
 )
+REPLAY: Option[Path | None] = _file(
+    "replay", "Run what a trace of ds4-server --trace records again, and compare the tokens.", _PROVE
+)
 DUMP_TOKENS: Option[bool] = _action("dump-tokens", "Print the prompt's token ids and exit. Loads no engine.", _PROVE)
 
 IDENTIFY: Option[bool] = _action("identify", "What the model is, and whether it is supported.")
@@ -108,7 +111,7 @@ OPTIONS: tuple[Option[Any], ...] = (
     *ANSWER_OPTIONS,
     *SAMPLING_OPTIONS,
     *ENGINE_OPTIONS,
-    *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS, LOGPROBS_TOP_K, DUMP_TOKENS),
+    *(TOKEN_IDS, PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS, LOGPROBS_TOP_K, REPLAY, DUMP_TOKENS),
     *(*DIAGNOSTICS, TOKENIZE, SPECIAL, COMPONENTS, JSON),
 )
 

@@ -20,6 +20,7 @@ from ds4.cli.arguments import (
     PROGRAM,
     PROMPT,
     PROMPT_FILE,
+    REPLAY,
     TOKEN_IDS,
     TOKENIZE,
 )
@@ -96,6 +97,10 @@ def _run(settings: Settings) -> int:
     results: tuple[Option[Any], ...] = (PREDICT, DUMP_LOGITS, DUMP_HIDDEN, DUMP_LOGPROBS)
     if settings.given(TOKEN_IDS) and not any(settings.given(option) for option in results):
         raise SettingsError("needs --predict, --dump-logits, --dump-hidden or --dump-logprobs", subject="--token-ids")
+    if (trace := settings[REPLAY]) is not None:
+        from ds4.cli.replay import replay
+
+        return replay(settings, catalog.resolve(settings[MODEL], settings[MODEL_DIR]), trace)
     prompt = read_prompt(settings)
     path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
     # What computes is imported only now, so that nothing above needs an engine.

@@ -9,14 +9,17 @@ from ds4.core.options import ANSWER_OPTIONS, ENGINE_OPTIONS, MODEL_OPTIONS, SAMP
 from ds4.core.settings import Option, Program, boolean, integer, number, path, size, text, texts
 from ds4.server.limits import Limits
 from ds4.server.response_store import StoreLimits
+from ds4.server.tracing import TraceLimits
 
 _HTTP = "HTTP"
 _SERVING = "Serving"
 _LIMITS = "Limits"
 _STORE = "Kept responses"
+_TRACE = "Traces"
 _PLAN = "Plan"
 _DEFAULTS = Limits()
 _STORED = StoreLimits()
+_TRACED = TraceLimits()
 
 HOST: Option[str] = Option("host", text("ADDRESS"), "127.0.0.1", "Address to listen on.", _HTTP)
 PORT: Option[int] = Option("port", integer(0, 65535), 8000, "Port to listen on; 0 takes a free one.", _HTTP)
@@ -106,6 +109,21 @@ RESPONSE_TTL: Option[float] = Option(
     shows="30 days",
 )
 
+TRACE: Option[Path | None] = Option(
+    "trace",
+    path("directory"),
+    None,
+    "Record each request, its tokens and its answer in a file there, for ds4 --replay; prompts as they are.",
+    _TRACE,
+    shows="none",
+)
+TRACE_FILES: Option[int] = Option(
+    "trace-files", integer(1, 1 << 31), _TRACED.count, "Traces that are kept; the oldest go first.", _TRACE
+)
+TRACE_BYTES: Option[int] = Option(
+    "trace-bytes", size(), _TRACED.size, "Bytes of traces that are kept.", _TRACE, shows="1G"
+)
+
 PRINT_PLAN: Option[bool] = Option(
     "print-plan",
     boolean(),
@@ -148,6 +166,9 @@ PROGRAM = Program(
         MAX_RESPONSES,
         MAX_RESPONSE_BYTES,
         RESPONSE_TTL,
+        TRACE,
+        TRACE_FILES,
+        TRACE_BYTES,
         PRINT_PLAN,
         CHECK_CONFIG,
     ),

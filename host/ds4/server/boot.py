@@ -41,6 +41,7 @@ from ds4.server.response_store import ResponseStore, StoreLimits
 from ds4.server.schedule import oracle as schedule
 from ds4.server.schedule.admission import QueueLimits
 from ds4.server.service import Served, Service
+from ds4.server.tracing import TraceLimits, Tracer
 from ds4.sys.native import NativeModel, NativeSession
 
 log = logging.getLogger("ds4.server")
@@ -249,6 +250,9 @@ def serve(settings: Settings) -> int:
     for line in plan.lines(url):
         _say(line)
     service = Service(limits_of(settings), responses=store)
+    if (folder := settings[args.TRACE]) is not None:
+        limits = TraceLimits(settings[args.TRACE_FILES], settings[args.TRACE_BYTES])
+        service.tracer = Tracer(folder, plan.session.numeric.name.lower(), plan.session.kv_type.name.lower(), limits)
     allow_hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
     keeper = Doorkeeper(
         host,

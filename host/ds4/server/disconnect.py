@@ -18,6 +18,7 @@ from ds4.server.errors import ApiError, ClientGone, shed
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
 from ds4.server.request import new_id
+from ds4.server.tracing import Recording
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -46,6 +47,7 @@ class Connection:
         self.push = push  # writes to a streamed answer at once if it can; see ds4.server.protocol
         self.gone = False
         self.request_id = request_id  # as the answer's head has it
+        self.trace: Recording | None = None
         self._transport = transport
         self._callbacks: list[Callable[[], None]] = []
 
@@ -55,6 +57,12 @@ class Connection:
             callback()
         else:
             self._callbacks.append(callback)
+
+    def record(self, trace: Recording) -> None:
+        """From now on what goes to the client is recorded."""
+        self.trace = trace
+        if self.push is not None:
+            self.push = trace.pushing(self.push)
 
     def hang_up(self) -> None:
         self.gone = True
@@ -141,11 +149,18 @@ class Door:
             over.set()
             connection.hang_up()
 
+        async def recorded(message: Message) -> None:
+            if connection.trace is not None:
+                connection.trace.sent(message)
+            await send(message)
+
         watcher = asyncio.get_running_loop().create_task(watch())
         try:
-            await self.app(scope, replay, send)
+            await self.app(scope, replay, recorded)
         finally:
             watcher.cancel()
+            if connection.trace is not None:
+                connection.trace.close(gone=connection.gone)
 
     def _counting(self, scope: Scope, send: Send) -> Send:
         async def counted(message: Message) -> None:

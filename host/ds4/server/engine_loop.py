@@ -269,6 +269,8 @@ class EngineLoop:
                 if timeline.top:
                     choice.keep_logprobs(token, result.logprob(row), result.top(row, choice.job.request.logprobs or 0))
                 self._metrics.token(now - (choice.last_token or timeline.arrived), first=not choice.last_token)
+                if (trace := choice.job.request.trace) is not None:
+                    trace.token(choice.index, token, step, result.elapsed_ns)
                 for event in choice.take(token, now):
                     self._outbox.append((choice.job, event))
                 if choice.text.stopped:

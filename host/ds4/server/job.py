@@ -32,11 +32,11 @@ class Job:
         seed = request.sampling.seed
         self.seed = secrets.randbits(64) if seed is None else seed
         self.sampling = replace(request.sampling, seed=None)  # each choice has a seed of its own
-        self._failed = False
+        self.failed = False
 
     def fail(self) -> bool:
         """True the first time: a request fails once, however many choices it has."""
-        first, self._failed = not self._failed, True
+        first, self.failed = not self.failed, True
         return first
 
 

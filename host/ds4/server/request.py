@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ds4.core.chat import ChatRequest
 from ds4.core.constraint.budget import Budget
@@ -24,6 +24,9 @@ from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
 from ds4.server.pooling import Pool
+
+if TYPE_CHECKING:
+    from ds4.server.tracing import Recording
 
 _REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -63,6 +66,7 @@ class GenerationRequest:
     include_usage: bool = False
     progress: bool = False  # a stream tells how far its prompts have been read
     nbytes: int = 0
+    trace: Recording | None = None
     pools: list[Pool] | None = None  # of embeddings: where the states of each prompt go
     created: int = field(default_factory=lambda: int(time.time()))
 

@@ -17,6 +17,7 @@ from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
 from ds4.server.prompts import Prompts
 from ds4.server.response_store import ResponseStore
+from ds4.server.tracing import Tracer
 
 State = Literal["loading", "ready", "stopping", "failed"]
 
@@ -51,6 +52,7 @@ class Service:
         self.state: State = "loading"
         self.progress = 0.0  # of loading, 0..1
         self.served: Served | None = None
+        self.tracer: Tracer | None = None
         self._heart: asyncio.Task[None] | None = None
 
     def serve(self, served: Served) -> None:

@@ -26,12 +26,13 @@ from pydantic import TypeAdapter
 from support.responses_automaton import check, parse
 
 D = "｜DSML｜"
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /x+/"}
 TOOLS = read_tools(
     Body(
         {
             "tools": [
                 {"type": "function", "name": "f", "parameters": {"type": "object"}},
-                {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x+/"}},
+                {"type": "custom", "name": "patch", "format": GRAMMAR},
                 {"type": "namespace", "name": "ns", "description": "d", "tools": [{"type": "function", "name": "g"}]},
                 {"type": "web_search"},
             ]

@@ -63,7 +63,8 @@ class Generating(ABC):
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.service.ready()
         connection = connection_of(req)
-        request = await self.parse(await read_body(req, served), served)
+        body = await read_body(req, served)
+        request = await self.parse(body, served)
         await served.constraints.compile(request)
         request.nbytes = len(connection.body)
         connection.body = b""  # the parsed request is all that waits in the queue
@@ -71,7 +72,9 @@ class Generating(ABC):
             raise ClientGone
         served = self.service.ready()  # it may have begun to stop while the prompt was tokenised
         engine, writing = served.engine, self.writing(request, served, connection.request_id)
+        begin_trace(self.service, req.path, body, request, connection)
         job = engine.submit(request)
+        queued(request, job)
         job.abort = connection.abort
         connection.on_hang_up(lambda: engine.cancel(job))
         if request.stream:
@@ -83,6 +86,18 @@ class Generating(ABC):
             resp.content_type = "application/json"
             buffered = Buffered(served, job, lambda second: connection.on_hang_up(lambda: engine.cancel(second)))
             resp.data = await gather(buffered, writing)
+
+
+def begin_trace(service: Service, path: str, body: Body, request: GenerationRequest, connection: Connection) -> None:
+    """Where requests are traced, from now on this one is."""
+    if service.tracer is not None:
+        request.trace = service.tracer.begin(path, body.data, request, service.ready())
+        connection.record(request.trace)
+
+
+def queued(request: GenerationRequest, job: Job) -> None:
+    if request.trace is not None:
+        request.trace.job = job
 
 
 async def stream(

@@ -21,7 +21,7 @@ from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
 from ds4.server.service import Service
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.generation import connection_of, read_body
+from ds4.server.surfaces.generation import begin_trace, connection_of, queued, read_body
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
@@ -196,7 +196,10 @@ class Responses:
             raise ClientGone
         served = service.ready()  # it may have begun to stop while the prompt was tokenised
         answer = wire.responding(answer_facts(asked), asked.generation.stream, served.tokenizer.token_bytes)
+        if not asked.background:  # which outlives the connection that a trace ends with
+            begin_trace(service, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
+        queued(asked.generation, job)
         run = Run(asked, answer, job, served.engine)
         if not asked.background:
             job.abort = connection.abort
