@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.constraint import grammar as grammars
+from ds4.core.constraint.chats import whole_answer
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Vocabulary
 from ds4.core.tokenizer import Tokenizer
@@ -114,22 +115,8 @@ class Constraints:
         grammar = await self.plain(asked)
         if grammar is None or asked is None:
             return None
-        if prompt.tools:
-            if not dialect.openers:
-                raise invalid(
-                    "This model's tool calls look like any JSON, so an answer cannot be held to a format beside them: "
-                    "leave out 'tools', or say that 'tool_choice' is none.",
-                    asked.param,
-                    "unsupported_parameter",
-                )
-            grammar = grammars.either(grammar, grammars.behind(dialect.openers))
-        if dialect.tags is not None:
-            opening, close = dialect.tags
-            if prompt.thinking:
-                return grammars.after_reasoning(grammar, close)
-            if opening and chat.thinking is not False and chat.effort != "none":
-                return grammars.after_reasoning(grammar, close, opening=opening)
-        return grammar
+        may_think = chat.thinking is not False and chat.effort != "none"
+        return await self._run(lambda: whole_answer(grammar, dialect, prompt, may_think=may_think), asked.param)
 
     async def compile(self, request: GenerationRequest) -> None:
         """Makes the matcher of a request that has a grammar. ApiError 400 for one that allows no answer."""
