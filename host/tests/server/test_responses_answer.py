@@ -30,7 +30,11 @@ TOOLS = read_tools(
         {
             "tools": [
                 {"type": "function", "name": "f", "parameters": {"type": "object"}},
-                {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
+                {
+                    "type": "custom",
+                    "name": "patch",
+                    "format": {"type": "grammar", "syntax": "regex", "definition": "x"},
+                },
                 {"type": "namespace", "name": "ns", "description": "d", "tools": [{"type": "function", "name": "g"}]},
                 {"type": "web_search"},
             ]
