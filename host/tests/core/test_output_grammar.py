@@ -72,11 +72,18 @@ def vocabulary(model: str) -> tuple[Tokenizer, Vocabulary]:
     return tokenizer, Vocabulary(tokenizer, frozenset({"｜DSML｜", "<think>", "</think>"}))
 
 
-def allowed(mask: bytes) -> list[int]:
-    return [8 * at + bit for at, byte in enumerate(mask) if byte for bit in range(8) if byte >> bit & 1]
+def draw(mask: bytes, rng: random.Random, stops: frozenset[int]) -> int | None:
+    """A token that the mask allows and that is no stop; most masks allow nearly all tokens or only a few."""
+    for _ in range(64):
+        token = rng.randrange(8 * len(mask))
+        if mask[token // 8] >> token % 8 & 1 and token not in stops:
+            return token
+    some = [8 * at + bit for at, byte in enumerate(mask) if byte for bit in range(8) if byte >> bit & 1]
+    options = [token for token in some if token not in stops]
+    return rng.choice(options) if options else None
 
 
-def walk(tokenizer: Tokenizer, matcher: Matcher, rng: random.Random, most: int = 300) -> list[int] | None:
+def walk(tokenizer: Tokenizer, matcher: Matcher, rng: random.Random, most: int = 240) -> list[int] | None:
     """Tokens of one answer drawn by chance, with an inclination to close what is open; None: it found no end."""
     drawn: list[int] = []
     while len(drawn) < most:
@@ -91,10 +98,10 @@ def walk(tokenizer: Tokenizer, matcher: Matcher, rng: random.Random, most: int =
             if fits(matcher, drawn, closer):
                 drawn += closer
                 continue
-        options = [token for token in allowed(mask) if token not in tokenizer.stop_ids]
-        if not options:
+        token = draw(mask, rng, tokenizer.stop_ids)
+        if token is None:
             return drawn
-        drawn += rng.choices(options)
+        drawn.append(token)
     return None
 
 
