@@ -55,6 +55,13 @@ STOP: Option[tuple[str, ...]] = Option(
 EFFORT: Option[str | None] = Option(
     "effort", choice(*EFFORTS), None, "How much to think, of models that can.", _PROMPT, shows="the model's own"
 )
+JSON_OBJECT: Option[bool] = _action("json-object", "Hold the answer to -p to a JSON object.", _PROMPT)
+JSON_SCHEMA: Option[Path | None] = _file("json-schema", "Hold it to JSON of the schema in this file.", _PROMPT)
+REGEX: Option[str | None] = Option(
+    "regex", text("PATTERN"), None, "Hold it to this regular expression, all of it.", _PROMPT, flag_only=True
+)
+GRAMMAR: Option[Path | None] = _file("grammar", "Hold it to the grammar in this file (llguidance's Lark).", _PROMPT)
+FORMS: tuple[Option[Any], ...] = (JSON_OBJECT, JSON_SCHEMA, REGEX, GRAMMAR)
 RAW: Option[bool] = _action("raw", "Take the prompt as it is, special tokens included: no chat template.", _PROMPT)
 INTERACTIVE: Option[bool] = Option(
     "interactive", boolean(), False, "Chat even if standard input is no terminal.", _PROMPT, ("-i",), flag_only=True
@@ -104,7 +111,9 @@ NAMES: Option[bool] = Option("names", boolean(), False, "Print names alone.", _F
 DIAGNOSTICS = (IDENTIFY, INVENTORY, VALIDATE, LAYOUT, BIND_PLAN)
 
 OPTIONS: tuple[Option[Any], ...] = (
-    *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, EFFORT, RAW, INTERACTIVE, QUIET),
+    *(PROMPT, PROMPT_FILE, SYSTEM, TOKENS, STOP, EFFORT),
+    *FORMS,
+    *(RAW, INTERACTIVE, QUIET),
     *MODEL_OPTIONS,
     MTP,
     DRAFT,

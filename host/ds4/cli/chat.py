@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ds4.cli.arguments import EFFORT, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
+from ds4.cli.arguments import EFFORT, FORMS, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
 from ds4.cli.prompt import messages
 from ds4.cli.terminal import Printer, Progress, dim, figures
 from ds4.core.chat import ChatRequest, Prompt
@@ -26,6 +27,9 @@ from ds4.core.session import Session
 from ds4.core.settings import Settings
 from ds4.errors import TemplateError
 from ds4.sys.descriptors import Backend, GgmlType, Numeric
+
+if TYPE_CHECKING:
+    from ds4.core.constraint.grammar import Grammar
 
 # Where neither the command line nor the file says: livelier than greedy, and held to likely words.
 FALLBACK = Sampling(temperature=0.8, top_p=0.95, min_p=0.05)
@@ -165,15 +169,23 @@ def speeds(generation: Generation) -> str:
 def one_shot(settings: Settings, path: Path, prompt: str) -> int:
     """-p: prints the answer as it comes, and on stderr what is thought before it. Ctrl-C ends it, and the command with
     130."""
+    grammar = None
+    if any(settings[option] for option in FORMS):
+        from ds4.cli.form import asked_for  # what it needs is large, and most answers do without
+        from ds4.core.constraint.chats import whole_answer
+
+        grammar = asked_for(settings)
     with open_model(settings, path) as model, open_session(settings, model, settings[CTX]) as session:
         parser: Parser
         if settings[RAW] or model.dialect is None:
             # What stands in a raw prompt is meant: special tokens are read as such.
             ids = model.tokenizer.with_bos(model.tokenizer.encode(prompt, special=True))
-            generation, parser = _generate(settings, model, session, ids), PlainParser()
+            generation, parser = _generate(settings, model, session, ids, grammar), PlainParser()
         else:
             asked = session.chat_prompt(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
-            generation, parser = _generate(settings, model, session, asked), model.dialect.parser(asked)
+            if grammar is not None:
+                grammar = whole_answer(grammar, model.dialect, asked, may_think=settings[EFFORT] != "none")
+            generation, parser = _generate(settings, model, session, asked, grammar), model.dialect.parser(asked)
         printer = Printer(sys.stdout, None if settings[QUIET] else sys.stderr)
         try:
             for piece in Reply(generation, parser):
@@ -186,12 +198,15 @@ def one_shot(settings: Settings, path: Path, prompt: str) -> int:
     return Exit.OK
 
 
-def _generate(settings: Settings, model: Model, session: Session, prompt: list[int] | Prompt) -> Generation:
+def _generate(
+    settings: Settings, model: Model, session: Session, prompt: list[int] | Prompt, grammar: Grammar | None
+) -> Generation:
     return session.generate(
         prompt,
         sampling=sampling(settings, model.inventory.metadata, FALLBACK),
         max_tokens=settings[TOKENS],
         stop=settings[STOP],
+        grammar=grammar,
     )
 
 

@@ -14,6 +14,7 @@ from ds4.cli.arguments import (
     DUMP_LOGITS,
     DUMP_LOGPROBS,
     DUMP_TOKENS,
+    FORMS,
     INTERACTIVE,
     MODELS_PROGRAM,
     PREDICT,
@@ -112,6 +113,8 @@ def _run(settings: Settings) -> int:
         from ds4.cli.prove import prove
 
         return prove(settings, path, prompt)
+    if prompt is None and (form := next((option for option in FORMS if settings[option]), None)):
+        raise SettingsError("a chat's answers have any form; give a prompt", subject=f"--{form.name}")
     if prompt is not None:
         from ds4.cli.chat import one_shot
 

@@ -18,6 +18,7 @@ from ds4.sys.descriptors import STEPS_IN_FLIGHT, SessionFlags
 from ds4.sys.native import Row, StepResult
 
 if TYPE_CHECKING:
+    from ds4.core.constraint.matcher import Matcher
     from ds4.core.session import Session
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -81,6 +82,7 @@ class Generation(Iterator[Event]):
         progress: Progress | None,
         special: bool,
         visible: Collection[str],
+        matcher: Matcher | None = None,
     ) -> None:
         self._session, self._native, self._ledger = session, session.native, session.ledger
         self._plan = self._ledger.plan(prompt)
@@ -96,6 +98,7 @@ class Generation(Iterator[Event]):
         self._drafts = SessionFlags.DRAFT in self._native.desc.flags
         self._ready: deque[_Draw] = deque()  # drawn along with a right guess, not delivered yet
         self.guesses = self.right_guesses = 0
+        self._matcher = matcher
         self._started = self._cancelled = False
         self.tokens: list[int] = []
         self._pieces: list[str] = []
@@ -208,7 +211,7 @@ class Generation(Iterator[Event]):
 
     def _finish(self, reason: FinishReason) -> None:
         self.finish_reason = reason
-        if (self._flights or self._drafts) and self._started and not self._native.closed:
+        if (self._flights or self._drafts or self._matcher is not None) and self._started and not self._native.closed:
             self._session.engine.call(self._settle)
         self._session.leave(self)
 
@@ -222,6 +225,7 @@ class Generation(Iterator[Event]):
             self._submitted = self.cached_tokens = 0
         self._native.truncate(0, self._plan.start)
         self._native.set_sampler(0, self._sampling.desc(len(self._prompt)))
+        self._native.set_mask(0, None if self._matcher is None else self._matcher.mask())
         self._ledger.commit(self._prompt, self._plan, upto=self._plan.start)
 
     def _feed(self) -> int:
@@ -253,6 +257,8 @@ class Generation(Iterator[Event]):
 
     def _advance(self) -> _Draw:
         """The next token. Before waiting for it, submits the step after it."""
+        if self._matcher is not None:
+            return self._held(self._matcher)
         if self._drafts:
             return self._guessing()
         flight = self._flights[-1]
@@ -273,14 +279,30 @@ class Generation(Iterator[Event]):
             return token, None, ()
         return token, result.logprob(row), tuple(result.top(row, self._logprobs))
 
+    def _held(self, matcher: Matcher) -> _Draw:
+        """The next token of an answer that is held to a grammar: which ones may come, the last one has to tell. Nothing
+        is left in flight."""
+        if self._flights:
+            return self._first()
+        at, last = len(self._ledger), self.tokens[-1]
+        self._native.set_mask(0, matcher.mask(self.tokens))
+        result = self._native.wait(self._native.submit([Row(0, at, last, -1, True, False, self._n_top)]))
+        drawn = self._draw(result, 0)
+        self._ledger.append(last)
+        return drawn
+
+    def _first(self) -> _Draw:
+        """The token that the prompt's last chunk draws."""
+        flight = self._flights.popleft()
+        result = self._native.wait(flight.ticket)
+        self._ledger.commit(self._prompt)
+        return self._draw(result, flight.row)
+
     def _guessing(self) -> _Draw:
         """The next token in a session that drafts. Nothing is left in flight."""
         native, ledger = self._native, self._ledger
         if self._flights:
-            flight = self._flights.popleft()
-            result = native.wait(flight.ticket)
-            ledger.commit(self._prompt)
-            return self._draw(result, flight.row)
+            return self._first()
         if self._ready:  # the bank holds the token delivered last: it was the guess
             ledger.append(self.tokens[-1])
             return self._ready.popleft()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ds4.core import chat, components
 from ds4.core.engine import EngineThread
@@ -17,6 +17,9 @@ from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Cancelled, Ds4Error, SamplingError, TemplateError, TokenizerError
 from ds4.sys.descriptors import MAX_TOP
 from ds4.sys.native import NativeSession, NativeSnapshot, Row
+
+if TYPE_CHECKING:
+    from ds4.core.constraint.grammar import Grammar
 
 __all__ = ["Event", "FinishReason", "Generation", "Progress", "Prompt", "Session"]
 
@@ -116,6 +119,7 @@ class Session:
         logprobs: int | None = None,
         special: bool = False,
         progress: Progress | None = None,
+        grammar: Grammar | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
         **variables: Any,
     ) -> Generation:
@@ -125,10 +129,10 @@ class Session:
         and are not shown. ignore_eos: goes on past end tokens. logprobs: how many of the likeliest tokens to report
         with each (0..64; 0: only the drawn one's). special: whether control tokens show in the text; in answers to
         chats those that mark reasoning and tool calls always do. progress: called on the caller's thread while a long
-        prompt is evaluated.
+        prompt is evaluated. grammar: what the answer is held to, all of its text; it ends where that does.
 
-        Raises at once ContextLengthError (with both numbers), TokenizerError, TemplateError, SamplingError; while
-        iterating, EngineError. A second generation ends the first.
+        Raises at once ContextLengthError (with both numbers), ConstraintError, TokenizerError, TemplateError,
+        SamplingError; while iterating, EngineError. A second generation ends the first.
         """
         stops = _stop_strings(stop)
         _bounded("max_tokens", max_tokens, 1, None)
@@ -138,6 +142,13 @@ class Session:
         sampling = Sampling() if sampling is None else sampling
         sampling.check_vocabulary(self.tokenizer.n_vocab)
         ids = self.encode(prompt, tools=tools, **variables)
+        visible = self.dialect.visible if self.dialect is not None and _is_chat(prompt) else frozenset()
+        # Reasoning and calls are text to a grammar wherever the dialect's parser reads them.
+        matcher = None
+        if grammar is not None:
+            from ds4.core.constraint.matcher import Vocabulary  # its library is large, and most sessions do without
+
+            matcher = Vocabulary(self.tokenizer, visible).matcher(grammar)
         with self.turn():
             self.settle()
             generation = Generation(
@@ -146,11 +157,12 @@ class Session:
                 sampling,
                 max_tokens=max_tokens,
                 stop=stops,
-                stop_ids=frozenset() if ignore_eos else self.tokenizer.stop_ids,
+                stop_ids=frozenset() if ignore_eos and matcher is None else self.tokenizer.stop_ids,
                 logprobs=logprobs,
                 progress=progress,
                 special=special,
-                visible=self.dialect.visible if self.dialect is not None and _is_chat(prompt) else frozenset(),
+                visible=visible,
+                matcher=matcher,
             )
             self._active = generation
         return generation

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.constraint import grammar as grammars
+from ds4.core.constraint.chats import whole_answer
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Vocabulary
 from ds4.core.output.grammar.rules import any_calls
@@ -113,26 +114,16 @@ class Constraints:
     ) -> Grammar | None:
         """The grammar of a chat's answer: reasoning first where there is any; with tools, calls in its place."""
         grammar, rules = await self.plain(asked), chat.calls
-        if asked is not None and prompt.tools and (rules is None or not rules.must):
+        if asked is not None and prompt.tools and dialect.openers:
             rules = rules or any_calls(chat.tools)
-            if not dialect.openers:
-                raise invalid(
-                    "This model's tool calls look like any JSON, so an answer cannot be held to a format beside them: "
-                    "leave out 'tools', or say that 'tool_choice' is none.",
-                    asked.param,
-                    "unsupported_parameter",
-                )
-        if rules is not None and dialect.calls_tools:
+        # Calls that look like any JSON have no format beside them, which `whole_answer` says; but for forced ones.
+        told_apart = asked is None or not prompt.tools or bool(dialect.openers)
+        if rules is not None and dialect.calls_tools and (told_apart or rules.must):
             return dialect.grammar(prompt, rules, grammar)
-        if grammar is None:
+        if grammar is None or asked is None:
             return None
-        if dialect.tags is not None:
-            opening, close = dialect.tags
-            if prompt.thinking:
-                return grammars.after_reasoning(grammar, close)
-            if opening and chat.thinking is not False and chat.effort != "none":
-                return grammars.after_reasoning(grammar, close, opening=opening)
-        return grammar
+        may_think = chat.thinking is not False and chat.effort != "none"
+        return await self._run(lambda: whole_answer(grammar, dialect, prompt, may_think=may_think), asked.param)
 
     async def compile(self, request: GenerationRequest) -> None:
         """Makes the matcher of a request that has a grammar. ApiError 400 for one that allows no answer."""

@@ -177,9 +177,9 @@ def test_an_answer_that_is_cut_off_in_a_call_is_no_call(client: anthropic.Anthro
 
 
 def test_errors_are_the_clients_own(client: anthropic.Anthropic) -> None:
-    with pytest.raises(anthropic.BadRequestError, match="cannot be forced") as caught:
+    with pytest.raises(anthropic.BadRequestError, match="none of .tools.") as caught:
         ask(client, [user("Hello!")], tools=TOOLS, tool_choice={"type": "tool", "name": "none_such"})
-    assert caught.value.type == "invalid_request_error" and caught.value.error_code == "unsupported_parameter"
+    assert caught.value.type == "invalid_request_error" and caught.value.error_code == "invalid_value"
     assert caught.value.request_id is not None and caught.value.request_id.startswith("req_")
     with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > 2047 maximum"):
         ask(client, [user("word " * 4000)])
