@@ -25,7 +25,7 @@ def tape(data: bytes, asks: int = 12) -> bytes:
     """Some requests to one server: mostly ordinary ones, whose prompts lie about a bank's end."""
     choices = Choices(data)
     offer = _offer(choices)
-    given = []
+    given: list[Ask] = []
     while choices.left and len(given) < asks:
         given.append(_ask(choices, offer))
     return write_input(RouteInput(offer, tuple(given)))

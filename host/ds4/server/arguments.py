@@ -106,6 +106,22 @@ RESPONSE_TTL: Option[float] = Option(
     shows="30 days",
 )
 
+MEM_FLOOR: Option[int | None] = Option(
+    "mem-floor",
+    size(),
+    None,
+    "Memory that stays free beside the model and its banks.",
+    _PLAN,
+    shows="a tenth of what is available",
+)
+EXPECT_PLAN: Option[Path | None] = Option(
+    "expect-plan",
+    path("file"),
+    None,
+    "Stop before serving, with exit code 2, unless the plan is the one in this file (from --print-plan).",
+    _PLAN,
+    shows="any plan will do",
+)
 PRINT_PLAN: Option[bool] = Option(
     "print-plan",
     boolean(),
@@ -147,6 +163,8 @@ PROGRAM = Program(
         MAX_RESPONSES,
         MAX_RESPONSE_BYTES,
         RESPONSE_TTL,
+        MEM_FLOOR,
+        EXPECT_PLAN,
         PRINT_PLAN,
         CHECK_CONFIG,
     ),

@@ -11,7 +11,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
+from ds4.server.schedule.route import Surface
 
 _REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -33,6 +34,8 @@ class GenerationRequest:
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
     answer:     how answers are read, of a chat; None: their text is all there is.
+    surface, client: where it came from, and whose it is: who has had least goes first.
+    calls:      ids of the tool calls whose results the request ends with. stored: its answer is kept.
     """
 
     id: str
@@ -48,6 +51,10 @@ class GenerationRequest:
     stream: bool = False
     include_usage: bool = False
     nbytes: int = 0
+    surface: Surface = "chat"
+    client: str = ""
+    calls: tuple[str, ...] = ()
+    stored: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -221,6 +228,16 @@ def number(value: object, param: str) -> float:
 def _short(value: int) -> str:
     shown = str(value) if value.bit_length() < 128 else "a huge number"
     return shown if value.bit_length() < 128 or value > 0 else "a hugely negative number"
+
+
+def tail_calls(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Ids of the calls whose results a conversation ends with, oldest first; a word of the user may follow them."""
+    end = len(messages) - (len(messages) > 1 and messages[-1].get("role") == "user")
+    begin = end
+    while begin and messages[begin - 1].get("role") == "tool":
+        begin -= 1
+    ids = (message.get("tool_call_id") for message in messages[begin:end])
+    return tuple([value for value in ids if isinstance(value, str)])
 
 
 def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:

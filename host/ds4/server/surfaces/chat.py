@@ -9,7 +9,7 @@ from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import invalid
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
-from ds4.server.request import Body, GenerationRequest, new_id, read_options
+from ds4.server.request import Body, GenerationRequest, new_id, read_options, tail_calls
 from ds4.server.service import Served
 from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import (
@@ -51,6 +51,7 @@ class ChatCompletions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            calls=tail_calls(chat.messages),
         )
 
     def renderer(self, request: GenerationRequest, served: Served) -> ChatRenderer:

@@ -50,6 +50,7 @@ class Completions(Generating):
             cache_prompt=served.cache_prompt and options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
+            surface="completions",
         )
 
     async def _prompts(self, prompt: object, served: Served) -> list[list[int]]:

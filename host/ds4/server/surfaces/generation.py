@@ -119,7 +119,7 @@ class Generating(ABC):
         served = self.service.ready()
         connection = connection_of(req)
         request = await self.parse(await read_body(req, served), served)
-        request.nbytes = len(connection.body)
+        request.nbytes, request.client = len(connection.body), connection.client
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
             raise ClientGone

@@ -6,7 +6,7 @@ import falcon.asgi
 
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops
+from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops, tail_calls
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.generation import Generating, Renderer, dump, read_body
 from ds4.server.surfaces.messages_render import MessagesRenderer
@@ -46,6 +46,8 @@ class Messages(Generating):
             answer=ChatAnswer(dialect, prompt, "toolu_") if dialect.thinks or dialect.calls_tools else None,
             cache_prompt=served.cache_prompt and reuse,
             stream=stream,
+            surface="messages",
+            calls=tail_calls(chat.messages),
             caches=caches,
             hides=hides,
             warms=max_tokens == 0,

@@ -168,7 +168,7 @@ class Responses:
         body = await read_body(req, served)
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
-        asked.generation.nbytes = len(connection.body)
+        asked.generation.nbytes, asked.generation.client = len(connection.body), connection.client
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
             raise ClientGone
