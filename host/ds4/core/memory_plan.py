@@ -71,8 +71,8 @@ def plan(
     floor: int | None = None,
 ) -> MemoryPlan:
     """Chooses what is not given. model_bytes: size of the mapped weights; available: bytes that may still be taken;
-    width: most prompt tokens of one step, which some families' banks have room for besides; floor: bytes that stay free,
-    KEEP_FREE of what is available where nothing is said.
+    width: most prompt tokens of one step, which some families' banks have room for besides; floor: bytes that stay
+    free, KEEP_FREE of what is available where nothing is said.
 
     A value that is given is kept. Not given, the context is the model's trained one up to DEFAULT_CTX and the banks
     are DEFAULT_BANKS; if that does not fit, first banks go (down to 1), then context (down to LEAST_CTX). The weights
