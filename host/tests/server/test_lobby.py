@@ -81,6 +81,19 @@ def test_an_agents_conversation_keeps_its_bank_among_titles_topics_and_side_agen
     assert lost <= 20 * 5, "all but the newest tool results of each turn were held"
 
 
+def test_a_conversation_of_text_keeps_its_bank_while_a_colder_one_is_free() -> None:
+    talk = Talk(3)
+    history, lost = [*SYSTEM, *range(5000, 5100)], 0
+    for turn in range(10):
+        main = talk.answer(history)
+        lost += len(history) - 60 - _kept(main) if turn else 0
+        history = [*history, *main.drawn, *range(9000 + 60 * turn, 9060 + 60 * turn)]
+        talk.answer([*range(20_000 + 100 * turn, 20_080 + 100 * turn)])
+        side = talk.answer([*SYSTEM, *range(30_000 + 100 * turn, 30_050 + 100 * turn)])
+        assert _kept(side) >= len(SYSTEM), "what it shares is copied, not computed again"
+    assert lost <= 10 * 5
+
+
 def test_a_follow_up_goes_to_the_bank_that_was_kept_for_it_and_is_traced_as_a_continuation() -> None:
     talk = Talk(3)
     first = talk.answer([*SYSTEM, 1], calls=("call_a", "call_b"), surface="responses")
