@@ -26,6 +26,17 @@ static bool before(const schedule *s, const sequence *q, size_t x, size_t y, siz
     return x < y;
 }
 
+/* Whether some other free bank could take a copy at less cost than bank b's being cut short. */
+static bool has_colder(const schedule *s, const sequence *q, size_t b) {
+    for (size_t x = 0; x < (size_t)s->n_banks; x++) {
+        const bank *other = &s->banks[x];
+        if (x == b || !is_free(other)) continue;
+        if (other->holds.count == 0) return true;
+        if (guard_of(s, q, x) == 0 && other->used_at < s->banks[b].used_at) return true;
+    }
+    return false;
+}
+
 bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement *p) {
     size_t source = NOBODY, source_keep = 0, worthwhile = NOBODY, worthwhile_keep = 0, target = NOBODY, target_keep = 0;
     for (size_t b = 0; b < (size_t)s->n_banks; b++) {
@@ -36,7 +47,8 @@ bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement 
             source_keep = keep;
         }
         const size_t held = s->banks[b].holds.count;
-        if (free && keep > worthwhile_keep && keep >= (guard_of(s, q, b) > 0 ? held : held - keep)) {
+        if (free && keep > worthwhile_keep && keep >= (guard_of(s, q, b) > 0 ? held : held - keep) &&
+            (b == q->home || held - keep < FORK_WORTH || !has_colder(s, q, b))) {
             worthwhile = b;
             worthwhile_keep = keep;
         }

@@ -95,7 +95,7 @@ class Maker:
         self._do(Op("leave", (key, choices.of((3, 10, 0, 40, INT)))))
 
 
-def tape(data: bytes, events: int = 40) -> bytes:
+def tape(data: bytes, events: int = 28) -> bytes:
     return Maker(Choices(data)).tape(events)
 
 
@@ -104,12 +104,12 @@ def soak(rng: random.Random) -> bytes:
 
 
 def _crowd() -> tuple[Callable[[], object], bytes]:
-    """Two hundred requests of eight clients through four banks."""
-    limits = RoomLimits(4, 8192, 4 * 8192)
+    """A request comes to a line in which three clients wait, has its turn, and ends."""
+    limits = RoomLimits(1, 8192, 8192)
     ops: list[Op] = []
     room, running = Room(limits), list[int]()
-    for i in range(200):
-        given = Arrival(b"client %d" % (i * i % 8), "continuous", 1, 100 + i, 200, 1000)
+    for i in range(4):
+        given = Arrival(b"client %d" % (i % 3), "continuous", 1, 100 + i, 200, 1000)
         ops.append(Op("arrive", (i,), given))
         room.arrive(given, i)
     while room.standing.clients:
@@ -136,7 +136,7 @@ COMPONENT = Component(
     about="arrivals, turns and ends of requests to who is turned away and whose turn it is",
     axes=("wire", "performance"),
     replacement=plain(by_tape),
-    inputs=Generated(tape, least=40, most=260),
+    inputs=Generated(tape, least=40, most=180),
     soak=soak,
     speed=Speed(_crowd),
     sources=(

@@ -123,7 +123,7 @@ class Maker:
         return protocol, ids
 
 
-def tape(data: bytes, events: int = 40) -> bytes:
+def tape(data: bytes, events: int = 28) -> bytes:
     return Maker(Choices(data)).tape(events)
 
 
@@ -132,10 +132,10 @@ def soak(rng: random.Random) -> bytes:
 
 
 def _turns() -> tuple[Callable[[], object], bytes]:
-    """A hundred turns on four banks: published, resolved, pinned, placed, unpinned."""
+    """Two turns: published, resolved, pinned, placed, unpinned."""
     spans = Spans(64, 60, 300, 60, 5, 1)
     ops: list[Op] = []
-    for i in range(100):
+    for i in range(2):
         ids = (b"toolu_%d_a" % i, b"toolu_%d_b" % i)
         ops += [
             Op("publish", (i % 4, 1 + i, 100, i), b"messages", ids),
@@ -158,7 +158,7 @@ COMPONENT = Component(
     about="turns that end with tool calls, and call ids that come back, to which bank is kept and for whom",
     axes=("kv", "wire", "performance"),
     replacement=plain(by_tape),
-    inputs=Generated(tape, least=40, most=240),
+    inputs=Generated(tape, least=40, most=170),
     soak=soak,
     speed=Speed(_turns),
     sources=(

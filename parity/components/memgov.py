@@ -64,15 +64,15 @@ def soak(rng: random.Random) -> bytes:
 
 
 def _boot() -> tuple[Callable[[], object], bytes]:
-    """What a boot asks: 16 sizes of bank plans over an account of eight leases."""
+    """What a boot asks: four sizes of bank plans over an account of eight leases."""
     leases = {k: Lease(CONSUMERS[k % 7], 1000 * k, 100 * k, 10) for k in range(8)}
     account = Account(4096, 0, 100_000, leases=leases)
     ops = [
         Op("observe", "", (100_000,), "available"),
         *(Op("lease", lease.consumer, (key, *lease[1:])) for key, lease in leases.items()),
-        *(Op("ask", "banks", (9, 5000 * i, 0, 100)) for i in range(16)),
+        *(Op("ask", "banks", (9, 5000 * i, 0, 100)) for i in range(4)),
     ]
-    return lambda: [ask(account, 9, Lease("banks", 5000 * i, 0), 100) for i in range(16)], write_input(
+    return lambda: [ask(account, 9, Lease("banks", 5000 * i, 0), 100) for i in range(4)], write_input(
         MemgovInput(4096, tuple(ops))
     )
 

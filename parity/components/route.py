@@ -25,7 +25,7 @@ def tape(data: bytes, asks: int = 12) -> bytes:
     """Some requests to one server: mostly ordinary ones, whose prompts lie about a bank's end."""
     choices = Choices(data)
     offer = _offer(choices)
-    given = []
+    given: list[Ask] = []
     while choices.left and len(given) < asks:
         given.append(_ask(choices, offer))
     return write_input(RouteInput(offer, tuple(given)))
@@ -65,10 +65,10 @@ def soak(rng: random.Random) -> bytes:
 
 
 def _requests() -> tuple[Callable[[], object], bytes]:
-    """A hundred requests of four surfaces to a server of four banks."""
+    """A request of each of four surfaces to a server of four banks."""
     offer = Offer(4, 8192, 8192, 5, ALL_NEEDS & ~int(Need.PRIVATE), 0, ALL_NEEDS)
     facts = int(Fact.STREAM | Fact.SAMPLING | Fact.TOOLS | Fact.THINKING)
-    asks = tuple(Ask(SURFACES[i % 4], facts if i % 4 != 1 else 3, 10 + i, 512) for i in range(100))
+    asks = tuple(Ask(SURFACES[i % 4], facts if i % 4 != 1 else 3, 10 + i, 512) for i in range(4))
     return lambda: [route(offer, ask) for ask in asks], write_input(RouteInput(offer, asks))
 
 

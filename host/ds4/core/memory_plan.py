@@ -36,6 +36,8 @@ class MemoryPlan:
     model_bytes: int
     available: int
     lines: tuple[str, ...]
+    floor: int  # bytes that stay free
+    wanted_ctx: int  # what the context would be if memory did not matter
 
     @property
     def explanation(self) -> str:
@@ -66,9 +68,11 @@ def plan(
     ctx: int | None = None,
     banks: int | None = None,
     width: int = PREFILL_WIDTH,
+    floor: int | None = None,
 ) -> MemoryPlan:
     """Chooses what is not given. model_bytes: size of the mapped weights; available: bytes that may still be taken;
-    width: most prompt tokens of one step, which some families' banks have room for besides.
+    width: most prompt tokens of one step, which some families' banks have room for besides; floor: bytes that stay
+    free, KEEP_FREE of what is available where nothing is said.
 
     A value that is given is kept. Not given, the context is the model's trained one up to DEFAULT_CTX and the banks
     are DEFAULT_BANKS; if that does not fit, first banks go (down to 1), then context (down to LEAST_CTX). The weights
@@ -88,7 +92,9 @@ def plan(
     def taken(ctx: int, banks: int) -> int:
         return banks * bank_bytes(hparams, kv_type, ctx, step_rows(width, ctx, banks))
 
-    room = int(available * (1 - KEEP_FREE)) - model_bytes - WORKING
+    if floor is None:
+        floor = available - int(available * (1 - KEEP_FREE))
+    room = available - floor - model_bytes - WORKING
     wanted_ctx = min(hparams.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX) if ctx is None else ctx
     chosen_banks = DEFAULT_BANKS if banks is None else banks
     chosen_ctx = wanted_ctx
@@ -105,7 +111,7 @@ def plan(
         raise MemoryPlanError(
             f"{chosen_banks} x {chosen_ctx} positions do not fit into memory",
             subject="memory",
-            expected=f"at most {_mib(available)} in all",
+            expected=f"at most {_mib(available)} in all, of which {_mib(floor)} stay free",
             found=f"{_mib(model_bytes)} of weights + {_mib(kv_bytes)} of KV cache + {_mib(WORKING)} of working memory",
         )
     fixed = kv_bytes // chosen_banks - per_position * chosen_ctx
@@ -118,7 +124,9 @@ def plan(
     ]
     if hparams.n_ctx_train and chosen_ctx > hparams.n_ctx_train:
         lines.append(f"warning: the model was trained for {hparams.n_ctx_train} positions")
-    return MemoryPlan(chosen_ctx, chosen_banks, per_position, kv_bytes, model_bytes, available, tuple(lines))
+    return MemoryPlan(
+        chosen_ctx, chosen_banks, per_position, kv_bytes, model_bytes, available, tuple(lines), floor, wanted_ctx
+    )
 
 
 def _why(asked: int | None, chosen: int, wanted: int, trained: int) -> str:

@@ -58,6 +58,11 @@ class Reader:
         return self._parser.mode == "reasoning"
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """Ids of the calls of whole tool blocks."""
+        return tuple(call.id for call in self._calls[: self._block]) if self._called else ()
+
+    @property
     def complete(self) -> bool:
         """Whether the answer has ended by itself: what follows is not part of it."""
         return self._parser.mode == "done"

@@ -124,6 +124,22 @@ TRACE_BYTES: Option[int] = Option(
     "trace-bytes", size(), _TRACED.size, "Bytes of traces that are kept.", _TRACE, shows="1G"
 )
 
+MEM_FLOOR: Option[int | None] = Option(
+    "mem-floor",
+    size(),
+    None,
+    "Memory that stays free beside the model and its banks.",
+    _PLAN,
+    shows="a tenth of what is available",
+)
+EXPECT_PLAN: Option[Path | None] = Option(
+    "expect-plan",
+    path("file"),
+    None,
+    "Stop before serving, with exit code 2, unless the plan is the one in this file (from --print-plan).",
+    _PLAN,
+    shows="any plan will do",
+)
 PRINT_PLAN: Option[bool] = Option(
     "print-plan",
     boolean(),
@@ -169,6 +185,8 @@ PROGRAM = Program(
         TRACE,
         TRACE_FILES,
         TRACE_BYTES,
+        MEM_FLOOR,
+        EXPECT_PLAN,
         PRINT_PLAN,
         CHECK_CONFIG,
     ),

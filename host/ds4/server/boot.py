@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import json
 import logging
 import socket
 import sys
@@ -23,18 +24,22 @@ import uvicorn
 from ds4.core import bind, components, expert_tables
 from ds4.core.chat import Dialect
 from ds4.core.dialects import Override, dialect
+from ds4.core.exits import Exit
 from ds4.core.families import State, contract_of
+from ds4.core.memory_plan import MemoryPlanError
 from ds4.core.options import WARM
 from ds4.core.settings import Settings
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import Cancelled, Ds4Error, SettingsError
+from ds4.errors import Cancelled, Ds4Error, SettingsError, UnsupportedModelError
 from ds4.server import arguments as args
+from ds4.server import plan_check
 from ds4.server.app import create_app
 from ds4.server.constraints import Constraints
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
 from ds4.server.plan import ServingPlan
+from ds4.server.plan_check import Issue
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
 from ds4.server.response_store import ResponseStore, StoreLimits
@@ -125,6 +130,8 @@ class EngineThread(threading.Thread):
             chat = dialect(plan.inventory.metadata, tokenizer, Override.of(plan.settings))
             session = NativeSession(model, plan.session)
             try:
+                if (expected := plan.settings[args.EXPECT_PLAN]) is not None:
+                    plan_check.expected(expected, plan.contents())
                 self._run(session, tokenizer, chat, time.monotonic() - began)
             finally:
                 session.close()
@@ -134,7 +141,7 @@ class EngineThread(threading.Thread):
     def _run(self, session: NativeSession, tokenizer: Tokenizer, chat: Dialect | None, seconds: float) -> None:
         plan, service = self._plan, self._service
         rolling = contract_of(plan.bind.hparams.family).STATE is State.ROLLING
-        scheduler = schedule.scheduler(plan.session.n_banks, plan.session.max_rows, service.limits.queue)
+        scheduler = schedule.scheduler(plan.session.n_banks, plan.session.max_rows, schedule.UNBOUNDED)
         self.engine = EngineLoop(
             session,
             scheduler,
@@ -232,7 +239,15 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> int:
     """Plans, listens, loads and serves until a signal. Raises Ds4Error for what stands in the way."""
     components.check()
-    plan = ServingPlan.make(settings)
+    try:
+        plan = ServingPlan.make(settings)
+    except (MemoryPlanError, UnsupportedModelError, SettingsError) as error:
+        if not settings[args.CHECK_CONFIG]:
+            raise
+        issue = Issue("error", error.code, str(error))
+        sys.stdout.write(json.dumps({"issues": [issue.json()]}, indent=2) + "\n")
+        _say(f"ds4-server: {error}")
+        return int(Exit.USAGE)
     if settings[args.CHECK_CONFIG]:
         sys.stdout.write(plan.json() + "\n")
         return 0

@@ -42,8 +42,10 @@ class Connection:
         transport: asyncio.Transport | None = None,
         push: Callable[[bytes], bool] | None = None,
         request_id: str = "",
+        client: str = "",
     ) -> None:
         self.body = body
+        self.client = client  # whose requests share one place in the line: the remote address
         self.push = push  # writes to a streamed answer at once if it can; see ds4.server.protocol
         self.gone = False
         self.request_id = request_id  # as the answer's head has it
@@ -130,7 +132,9 @@ class Door:
                 return b"".join(pieces)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        connection = Connection(body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY), scope[REQUEST_ID_KEY])
+        connection = Connection(
+            body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY), scope[REQUEST_ID_KEY], _address(scope)
+        )
         scope[SCOPE_KEY] = connection
         delivered = False
         over = asyncio.Event()
@@ -183,6 +187,12 @@ def _named(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return with_name
+
+
+def _address(scope: Scope) -> str:
+    """The client's address without its port; empty on a Unix socket."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _too_large(limit: int) -> ApiError:

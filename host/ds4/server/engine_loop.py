@@ -23,12 +23,14 @@ from ds4.server.errors import ApiError, from_error, shed
 from ds4.server.events import Event, Failed, HungUp, Progress
 from ds4.server.job import Choice, Job
 from ds4.server.limits import Limits
+from ds4.server.lobby import Lobby, offer
 from ds4.server.metrics import Metrics
 from ds4.server.pooling import Pool
 from ds4.server.progress import prompts_read
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.banks import Bank
 from ds4.server.schedule.scheduler import IN_FLIGHT, LONG_STEP, Scheduler, Step
+from ds4.server.schedule.sequence import Finish
 from ds4.server.schedule.sequence import Sequence as Timeline
 from ds4.server.text import Decoder
 from ds4.sys.descriptors import SamplerDesc
@@ -96,6 +98,8 @@ class EngineLoop:
         self.width = session.d_model
         self._outbox: deque[tuple[Job, Event]] = deque()
         self._delivering = False
+        self.lobby = Lobby(scheduler, offer(len(scheduler.banks), context), self._limits)
+        self.last_trace: dict[str, object] = {}  # of the request that ended last
         self.jobs: set[Job] = set()  # those with a client; the event loop's thread only
 
     # ---- from the event loop --------------------------------------------------------------------------------------
@@ -125,8 +129,10 @@ class EngineLoop:
         with self._changed:
             if self._stopping:
                 raise self._shed("stopping")
-            if reason := self.scheduler.arrive(timelines, self._clock()):
+            if reason := self.lobby.join(job, timelines, job.arrived):
                 raise self._shed(reason)
+            assert job.route is not None
+            self._metrics.routed(request.surface, job.route.lane, job.route.reason)
             self._choices.update((choice.timeline.key, choice) for choice in job.choices)
             if request.held:
                 self._held.update((choice.timeline.key, choice) for choice in job.choices)
@@ -138,7 +144,8 @@ class EngineLoop:
         """Ends whatever of the job has not ended: its client is gone. Its banks are free once the steps in flight are
         back; a long prefill that only the gone were waiting for is stopped between layers."""
         with self._changed:
-            ended = [self.scheduler.finish(choice.timeline, "cancelled") for choice in job.choices]
+            ended = [self._end(choice, "cancelled") for choice in job.choices]
+            self.lobby.demote(job)
             for choice in job.choices:
                 self._forget(choice.timeline.key)
             if any(ended):
@@ -176,11 +183,14 @@ class EngineLoop:
         scheduler, clock, changed, tickets = self.scheduler, self._clock, self._changed, self._tickets
         while True:
             with changed:
-                step = scheduler.plan(clock())
-                while scheduler.expired:
-                    self._fail(self._choices[scheduler.expired.pop().key], self._shed("queue_age"))
+                now = clock()
+                for job in self.lobby.release(now):
+                    self._fail(job.choices[0], self._shed("queue_age"))
+                step = scheduler.plan(now)
+                for timeline in step.admitted if step is not None else ():
+                    self.lobby.admitted(self._choices[timeline.key].job, timeline)
                 if step is None and not tickets:
-                    if self._stopping and not scheduler.queue and not scheduler.active:
+                    if self._stopping and self.idle:
                         return
                     self._flush()
                     changed.wait()
@@ -222,7 +232,15 @@ class EngineLoop:
         choice = self._choices.get(timeline.key)
         if choice is not None:  # else its client left a moment ago; its rows run once, unheard
             self._session.set_sampler(bank, choice.sampler())
-            self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, self._clock() - timeline.arrived)
+            waited = self._clock() - timeline.arrived
+            self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, waited)
+            trace = {
+                "reuse_kind": placement.reuse,
+                "cached_tokens": keep,
+                "bank": bank,
+                "queue_seconds": round(waited, 6),
+            }
+            choice.job.trace |= trace
 
     def _mask(self, step: Step) -> None:
         """Sets what the step's rows may draw, for those that are held to a grammar. Steps in flight keep the masks that
@@ -276,6 +294,9 @@ class EngineLoop:
                 if choice.text.stopped:
                     self.scheduler.finish(timeline, "stop")
                 if timeline.finish is not None:
+                    self.lobby.left(choice)
+                    self.lobby.publish(choice, now)
+                    self.last_trace = choice.job.trace
                     self._forget(timeline.key)
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
         self._flush()
@@ -348,7 +369,7 @@ class EngineLoop:
     def _fail(self, choice: Choice, error: ApiError) -> None:
         """Ends the whole request of a choice with an error. Holds the lock."""
         for other in choice.job.choices:
-            self.scheduler.finish(other.timeline, "error")
+            self._end(other, "error")
             self._forget(other.timeline.key)
         if choice.job.fail():
             self._metrics.failed += 1
@@ -397,6 +418,27 @@ class EngineLoop:
                 self._fail(choice, from_error(error))
         self._flush()
 
+    def _end(self, choice: Choice, reason: Finish) -> bool:
+        """Ends a choice wherever it is. False if it had ended already. Holds the lock."""
+        if self.lobby.waits(choice.job):
+            self.lobby.drop(choice.job, reason)
+            return True
+        if not self.scheduler.finish(choice.timeline, reason):
+            return False
+        self.lobby.left(choice)
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Nobody waits and nobody runs."""
+        standing = self.lobby.room.standing
+        return not (standing.waiting or standing.running or self.scheduler.queue or self.scheduler.active)
+
     def waiting(self) -> tuple[int, int]:
         """(running, waiting) sequences."""
-        return len(self.scheduler.active), len(self.scheduler.queue)
+        return len(self.scheduler.active), len(self.scheduler.queue) + self.lobby.room.standing.sequences
+
+    @property
+    def queued_bytes(self) -> int:
+        """Of the requests that wait."""
+        return self.scheduler.queued_bytes + self.lobby.room.standing.nbytes

@@ -19,7 +19,7 @@ from ds4.errors import (
     TemplateError,
     TokenizerError,
 )
-from ds4.server.schedule.admission import Shed
+from ds4.server.schedule.admission import ANSWERS, Shed
 
 
 class ApiError(Exception):
@@ -76,21 +76,23 @@ def context_length(context: int, prompt: int, param: str) -> ApiError:
     )
 
 
-_SHEDS: dict[Shed, tuple[int, int, str]] = {
-    "queue_depth": (429, 5, "The queue is full. Please retry later."),
-    "queue_bytes": (429, 5, "The queue holds too many bytes of requests. Please retry later."),
-    "queue_age": (503, 30, "The request waited in the queue for too long."),
-    "clients": (503, 10, "Too many clients are connected. Please retry later."),
-    "slow_reader": (503, 10, "The client reads its answer too slowly."),
-    "stopping": (503, 10, "The server is shutting down."),
-    "loading": (503, 5, "The model is still loading."),
+_SHEDS: dict[Shed, str] = {
+    "queue_depth": "The queue is full. Please retry later.",
+    "queue_bytes": "The queue holds too many bytes of requests. Please retry later.",
+    "client_share": "Too many of your requests wait already, and others wait too. Please retry later.",
+    "queue_age": "The request waited in the queue for too long.",
+    "kv_budget": "The request could never fit into the memory of this server; ask for fewer or shorter answers.",
+    "clients": "Too many clients are connected. Please retry later.",
+    "slow_reader": "The client reads its answer too slowly.",
+    "stopping": "The server is shutting down.",
+    "loading": "The model is still loading.",
 }
 
 
 def shed(reason: Shed) -> ApiError:
     """The answer to a request that is turned away."""
-    status, retry_after, message = _SHEDS[reason]
-    return ApiError(status, message, code=reason, retry_after=retry_after)
+    status, retry_after = ANSWERS[reason]
+    return ApiError(status, _SHEDS[reason], code=reason, retry_after=retry_after or None)
 
 
 def from_error(error: Exception) -> ApiError:

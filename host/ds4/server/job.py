@@ -11,6 +11,7 @@ from ds4.core.constraint.budget import Closing
 from ds4.server.answer import Reader, Reason
 from ds4.server.events import CallsVoid, Channel, Delta, Event, Finished, TokenLogprob
 from ds4.server.request import GenerationRequest
+from ds4.server.schedule.route import Route
 from ds4.server.schedule.sequence import Sequence as Timeline
 from ds4.server.text import ChoiceText, Decoder
 from ds4.sys.descriptors import SamplerDesc
@@ -33,6 +34,12 @@ class Job:
         self.seed = secrets.randbits(64) if seed is None else seed
         self.sampling = replace(request.sampling, seed=None)  # each choice has a seed of its own
         self.failed = False
+        self.arrived = now
+        self.key = 0  # in the waiting room
+        self.record = 0  # of the tool turn that this request continues and is pinned for
+        self.published: list[int] = []  # tool turns that its answers have ended with
+        self.route: Route | None = None
+        self.trace: dict[str, object] = {}  # what was decided about it, where it was decided
 
     def fail(self) -> bool:
         """True the first time: a request fails once, however many choices it has."""
@@ -66,6 +73,11 @@ class Choice:
         self.matcher = None if job.request.matcher is None else job.request.matcher.copy()
         self.first_token = self.last_token = 0.0
         self.reasoning_tokens = 0
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Ids of the tool calls that the answer has made, once it has ended with them."""
+        return self.reader.called if self.reader is not None else ()
 
     def mask(self) -> bytes | None:
         """What the next token may be; None: any. ConstraintError where a grammar cannot be followed."""

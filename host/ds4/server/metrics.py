@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from ds4.server.schedule.admission import Shed
+from ds4.server.schedule.admission import REASONS, Shed
 from ds4.server.schedule.banks import Reuse
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _GAPS = (0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
-_REASONS = ("queue_depth", "queue_bytes", "queue_age", "clients", "slow_reader", "stopping", "loading")
 _REUSES = ("cold", "exact", "partial", "fork")
 
 
@@ -66,6 +65,7 @@ class Metrics(Collector):
         self.sheds: Counter[str] = Counter()
         self.responses: Counter[tuple[str, int]] = Counter()
         self.reuses: Counter[str] = Counter()
+        self.routes: Counter[tuple[str, str, str]] = Counter()  # (surface, lane, reason)
         self.prompt_tokens = self.cached_tokens = self.generated_tokens = 0
         self.steps = self.step_ns = 0
         self.decode_rows = self.prefill_rows = 0
@@ -78,6 +78,9 @@ class Metrics(Collector):
 
     def shed(self, reason: Shed) -> None:
         self.sheds[reason] += 1
+
+    def routed(self, surface: str, lane: str, reason: str) -> None:
+        self.routes[surface, lane, reason] += 1
 
     def response(self, route: str, status: int) -> None:
         self.responses[route, status] += 1
@@ -123,7 +126,7 @@ class Metrics(Collector):
         held = sum(len(bank.tokens) for bank in banks)
         yield GaugeMetricFamily("ds4_requests_running", "Answers that have a bank.", running)
         yield GaugeMetricFamily("ds4_requests_waiting", "Answers that wait for a bank.", waiting)
-        yield GaugeMetricFamily("ds4_queue_bytes", "Bytes of the requests that wait.", engine.scheduler.queued_bytes)
+        yield GaugeMetricFamily("ds4_queue_bytes", "Bytes of the requests that wait.", engine.queued_bytes)
         family = GaugeMetricFamily("ds4_banks", "Banks by what they do.", labels=["state"])
         idle = [bank for bank in banks if bank.free]
         warm = sum(1 for bank in idle if bank.tokens)
@@ -131,6 +134,12 @@ class Metrics(Collector):
         family.add_metric(["warm"], warm)
         family.add_metric(["empty"], len(idle) - warm)
         yield family
+        facts = engine.lobby.facts()
+        yield GaugeMetricFamily(
+            "ds4_credit_positions", "Positions that running answers may need.", facts["credit_held"]
+        )
+        yield GaugeMetricFamily("ds4_waiting_clients", "Clients with a request that waits or runs.", facts["clients"])
+        yield GaugeMetricFamily("ds4_turns_live", "Tool turns that a bank is kept for.", facts["turns_live"])
         usage = held / (len(banks) * engine.context)
         yield GaugeMetricFamily("ds4_kv_usage_ratio", "Part of all banks' positions that hold a token.", usage)
         yield GaugeMetricFamily("ds4_kv_tokens", "Positions that hold a token.", held)
@@ -148,11 +157,15 @@ class Metrics(Collector):
             ("ds4_failed_requests", "Requests that the engine failed.", self.failed),
         ):
             yield CounterMetricFamily(name, help, value)
-        yield _labelled("ds4_sheds", "Requests turned away.", "reason", {r: self.sheds[r] for r in _REASONS})
+        yield _labelled("ds4_sheds", "Requests turned away.", "reason", {r: self.sheds[r] for r in REASONS})
         yield _labelled(
             "ds4_admissions", "Answers by what their bank gave.", "reuse", {r: self.reuses[r] for r in _REUSES}
         )
         yield _labelled("ds4_answers", "Finished answers.", "reason", {r: self.ends[r] for r in ("stop", "length")})
+        family = CounterMetricFamily("ds4_routes", "Requests by lane.", labels=["surface", "lane", "reason"])
+        for labels, count in sorted(self.routes.items()):
+            family.add_metric(labels, count)
+        yield family
         family = CounterMetricFamily("ds4_http_responses", "HTTP answers.", labels=["route", "status"])
         for (route, status), count in sorted(self.responses.items()):
             family.add_metric([route, str(status)], count)

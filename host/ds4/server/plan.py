@@ -12,9 +12,10 @@ from ds4 import __version__
 from ds4.core import bind, catalog, defaults, identify, inventory, memory_plan
 from ds4.core.options import BACKEND, BATCH, CTX, KV, MODEL, MODEL_DIR, NUMERIC, THREADS
 from ds4.core.sampling import Sampling
-from ds4.core.settings import Settings
+from ds4.core.settings import Option, Settings
 from ds4.errors import UnsupportedModelError
-from ds4.server.arguments import MAX_SEQS, MODEL_ID
+from ds4.server import plan_check
+from ds4.server.arguments import MAX_SEQS, MEM_FLOOR, MODEL_ID
 from ds4.sys.cpus import physical_cores
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
 from ds4.sys.memory import available_bytes
@@ -54,6 +55,7 @@ class ServingPlan:
             settings[CTX],
             settings[MAX_SEQS],
             settings[BATCH],
+            settings[MEM_FLOOR],
         )
         session = SessionDesc(
             n_banks=memory.banks,
@@ -94,12 +96,27 @@ class ServingPlan:
             "supported_parameters": list(SUPPORTED),
         }
 
+    def requested(self) -> dict[str, Any]:
+        """What was asked for; null where the choice was left to the server."""
+        return {
+            option.name: _plain(self.settings[option]) if self.settings.given(option) else None for option in _ASKED
+        }
+
+    def issues(self) -> list[plan_check.Issue]:
+        asked = {"ctx": self.settings[CTX], "max_seqs": self.settings[MAX_SEQS]}
+        return plan_check.issues(self.memory, asked, self.bind.hparams.n_ctx_train)
+
     def json(self) -> str:
+        return json.dumps(self.contents(), indent=2)
+
+    def contents(self) -> dict[str, Any]:
+        """The plan as --print-plan writes it."""
         session = self.session
-        plan = {
+        return {
             "version": __version__,
             "model": {"id": self.model_id, "path": str(self.path), **self.facts()},
-            "session": {
+            "requested": self.requested(),
+            "effective": {
                 "context": session.n_ctx,
                 "banks": session.n_banks,
                 "prefill_rows": session.max_rows,
@@ -108,6 +125,8 @@ class ServingPlan:
                 "numeric": session.numeric.name.lower(),
                 "backend": session.backend.name.lower(),
             },
+            "quote": plan_check.quote(self.memory).json(),
+            "issues": [issue.json() for issue in self.issues()],
             "memory": list(self.memory.lines),
             "fingerprint": self.fingerprint,
             "settings": {
@@ -115,8 +134,9 @@ class ServingPlan:
                 for name, value in self.settings.values.items()
             },
         }
-        return json.dumps(plan, indent=2)
 
+
+_ASKED: tuple[Option[Any], ...] = (MODEL, CTX, MAX_SEQS, BATCH, THREADS, KV, NUMERIC, BACKEND, MEM_FLOOR)
 
 SUPPORTED = (
     "frequency_penalty", "grammar", "ignore_eos", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens",

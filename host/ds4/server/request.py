@@ -11,7 +11,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +24,7 @@ from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
 from ds4.server.pooling import Pool
+from ds4.server.schedule.route import Surface
 
 if TYPE_CHECKING:
     from ds4.server.tracing import Recording
@@ -45,6 +46,8 @@ class GenerationRequest:
     grammar:    what answers are held to, all of their text, reasoning included; constrained_by: the field that asked
                 for it; matcher: made of it by `Constraints.compile`, before the engine sees the request.
     budget:     how long answers may reason; None: as long as they like.
+    surface, client: where it came from, and whose it is: who has had least goes first.
+    calls:      ids of the tool calls whose results the request ends with. stored: its answer is kept.
     """
 
     id: str
@@ -68,6 +71,10 @@ class GenerationRequest:
     nbytes: int = 0
     trace: Recording | None = None
     pools: list[Pool] | None = None  # of embeddings: where the states of each prompt go
+    surface: Surface = "chat"
+    client: str = ""
+    calls: tuple[str, ...] = ()
+    stored: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -252,6 +259,16 @@ def number(value: object, param: str) -> float:
 def _short(value: int) -> str:
     shown = str(value) if value.bit_length() < 128 else "a huge number"
     return shown if value.bit_length() < 128 or value > 0 else "a hugely negative number"
+
+
+def tail_calls(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Ids of the calls whose results a conversation ends with, oldest first; a word of the user may follow them."""
+    end = len(messages) - (len(messages) > 1 and messages[-1].get("role") == "user")
+    begin = end
+    while begin and messages[begin - 1].get("role") == "tool":
+        begin -= 1
+    ids = (message.get("tool_call_id") for message in messages[begin:end])
+    return tuple([value for value in ids if isinstance(value, str)])
 
 
 def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:

@@ -232,10 +232,11 @@ def test_a_plan_is_printed_without_opening_the_engine(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     plan = json.loads(done.stdout)
-    assert plan["session"]["context"] == 1024 and plan["session"]["banks"] == 2
+    assert plan["effective"]["context"] == 1024 and plan["effective"]["banks"] == 2
     assert plan["settings"]["ctx"] == {"value": 1024, "source": "-c"}
     done = commands.run("ds4.server", "--check-config", "-c", "2000000000", "-m", model, home=tmp_path)
-    assert done.returncode != 0 and "do not fit" in done.stderr
+    assert done.returncode == 2 and "do not fit" in done.stderr
+    assert json.loads(done.stdout)["issues"][0]["code"] == "memory_plan"
     done = commands.run("ds4.server", "-m", str(tmp_path / "none.gguf"), home=tmp_path)
     assert done.returncode == 2
 

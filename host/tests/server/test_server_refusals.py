@@ -296,7 +296,7 @@ def test_a_full_queue_is_a_429_with_a_time_to_retry() -> None:
         running = live.open(COMPLETIONS, body)
         live.wait_for(lambda: len(live.engine.scheduler.active) == 1)
         waiting = live.open(COMPLETIONS, body)
-        live.wait_for(lambda: len(live.engine.scheduler.queue) == 1)
+        live.wait_for(lambda: live.engine.waiting()[1] == 1)
         status, headers, raw = live.send(COMPLETIONS, body)
         refused((status, json.loads(raw)), 429, code="queue_depth")
         assert json.loads(raw)["error"]["type"] == "rate_limit_error" and int(headers["retry-after"]) > 0
@@ -314,7 +314,7 @@ def test_who_waits_too_long_gets_a_503_buffered_and_an_error_event_streaming() -
         first = live.open(COMPLETIONS, body)
         live.wait_for(lambda: len(live.engine.scheduler.active) == 1)
         buffered, streaming = live.open(COMPLETIONS, body), live.open(COMPLETIONS, {**body, "stream": True})
-        live.wait_for(lambda: len(live.engine.scheduler.queue) == 2)
+        live.wait_for(lambda: live.engine.waiting()[1] == 2)
         time.sleep(0.06)
         live.gate.release()
         status, headers, raw = read_answer(buffered)

@@ -26,7 +26,7 @@ from ds4.server.limits import Limits
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
 from ds4.server.response_store import ResponseStore
-from ds4.server.schedule.oracle import scheduler
+from ds4.server.schedule.oracle import UNBOUNDED, scheduler
 from ds4.server.service import Served, Service
 from ds4.sys.descriptors import SessionDesc
 from support.fake_native import TINY, FakeModel, FakeSession, Rule
@@ -188,7 +188,7 @@ class LiveServer:
         tokenizer = ByteTokenizer()
         self.engine = EngineLoop(
             self.session,
-            scheduler(self.banks, self.rows, self.limits.queue),
+            scheduler(self.banks, self.rows, UNBOUNDED),
             tokenizer.stream,
             stop_ids=tokenizer.stop_ids,
             context=self.context,
@@ -287,7 +287,8 @@ class LiveServer:
         """Nothing runs, waits or is in flight, and every bank is free."""
         scheduler = self.engine.scheduler
         return (
-            not scheduler.queue
+            self.engine.idle
+            and not scheduler.queue
             and not scheduler.active
             and not scheduler.open
             and all(bank.free for bank in scheduler.banks)

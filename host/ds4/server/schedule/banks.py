@@ -77,6 +77,14 @@ def shared_prefix(a: Seq[int], b: Seq[int]) -> int:
     return low
 
 
+def _colder(bank: Bank, free: Seq[Bank], guards: dict[Bank, int]) -> bool:
+    """Whether another free bank is empty, or unguarded and was used longer ago."""
+    return any(
+        other is not bank and (not other.tokens or (not guards[other] and other.used_at < bank.used_at))
+        for other in free
+    )
+
+
 def place(
     banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None, home: int = -1
 ) -> Placement | None:
@@ -86,6 +94,9 @@ def place(
     robbed of a long conversation for a short shared opening: when more would be forgotten than kept, the opening is
     copied, or computed anew, on the bank that was used longest ago. `leader` is a bank to share with whatever `reuse`
     says and however short the prefix: the bank of the same request's first choice.
+
+    Nor is it cut short by much while a bank that is colder could take a copy: two agents with one long system prompt
+    would else take turns in undoing each other's work.
 
     A guarded bank is kept for a conversation that will come back. Others may continue all that it holds, never cut it
     short, and they forget the banks with the lowest guard first. `home` is the bank that is guarded for this prompt.
@@ -104,6 +115,7 @@ def place(
         bank
         for bank in free
         if 0 < keeps[bank] >= (len(bank.tokens) - keeps[bank] if not guards[bank] else len(bank.tokens))
+        and (bank.index == home or len(bank.tokens) - keeps[bank] < FORK_WORTH or not _colder(bank, free, guards))
     ]
     if worthwhile:
         target = max(worthwhile, key=lambda bank: keeps[bank])

@@ -34,6 +34,9 @@ from ds4.server.schedule.tapes import (
 from ds4.sys.oracles import oracle
 
 log = logging.getLogger("ds4.components")
+UNBOUNDED = QueueLimits((1 << 31) - 1, 1 << 60, 4e9)
+"""Of a scheduler behind a waiting room."""
+
 _BANKS = write_op(Op("banks"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from ds4.core import components
 
@@ -165,15 +165,13 @@ def needs_of(ask: Ask) -> int:
 def route(offer: Offer, ask: Ask) -> Route | NoRoute:
     """The lane that answers a request."""
     width, opened = offer.width, offer.open
-    lanes = [  # (lane, the needs it meets, its size), those that are usable
-        lane
-        for usable, lane in (
-            (opened & 1 and width >= 1, ("continuous", offer.continuous, offer.capacity)),
-            (opened & 2 and width >= 2, ("static", offer.static, offer.capacity)),
-            (opened & 4, ("serial", offer.serial, offer.reach)),
-        )
-        if usable
-    ]
+    lanes: list[tuple[Lane, int, int]] = []  # (lane, the needs it meets, its size) of those that are usable
+    if opened & 1 and width >= 1:
+        lanes.append(("continuous", offer.continuous, offer.capacity))
+    if opened & 2 and width >= 2:
+        lanes.append(("static", offer.static, offer.capacity))
+    if opened & 4:
+        lanes.append(("serial", offer.serial, offer.reach))
     if not lanes:
         return NoRoute(503, "no_lane", "-")
     if not ask.prompt:
@@ -193,7 +191,7 @@ def route(offer: Offer, ask: Ask) -> Route | NoRoute:
         if not needs & ~meets and room <= size:
             if lane == "continuous":
                 return Route(lane, "continuation" if needs & _BANK_FRONTIER else "continuous", "-", needs)
-            return Route(cast(Lane, lane), *_passed_over(offer, needs), needs)
+            return Route(lane, *_passed_over(offer, needs), needs)
     unmet = needs & ~lanes[0][1]
     return NoRoute(400, "no_common_lane", _lowest(unmet, NEED_NAMES) if unmet else "-")
 

@@ -9,7 +9,7 @@ from typing import cast
 from ds4.core import components
 from ds4.errors import Ds4Error
 from ds4.server.schedule.admission import ANSWERS, REASONS, Shed
-from ds4.server.schedule.route import LANES, Lane
+from ds4.server.schedule.route import LANES
 from ds4.server.schedule.waiting import Arrival, Released, Room, RoomLimits, Standing
 from ds4.sys.oracles import oracle
 from ds4.sys.tape import TapeError, escape, integer, integers, lines, unescape
@@ -80,7 +80,7 @@ def _op(words: list[bytes]) -> Op:
         if lane not in LANES:
             raise TapeError("no lane")
         *numbers, now = _numbers(words[3:], _ARRIVE)
-        return Op("arrive", (now,), Arrival(unescape(words[1]), cast(Lane, lane), *numbers))
+        return Op("arrive", (now,), Arrival(unescape(words[1]), lane, *numbers))
     if verb in _OPS:
         return Op(verb, tuple(_numbers(words[1:], _OPS[verb])))
     raise TapeError(f"no line of an admission: {verb[:60]!r}")

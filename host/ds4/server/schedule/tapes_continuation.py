@@ -146,11 +146,11 @@ def _do(registry: Registry, op: Op) -> list[Said]:
         case "unpin":
             return [("pinned", *registry.unpin(*numbers))]
         case "resolve":
-            return [_turn(registry.resolve(protocol, *numbers, ids))]
+            return [_turn(registry.resolve(protocol, numbers[0], ids))]
         case "hold":
             return [_verdict(registry.hold(numbers[0], protocol, numbers[1], ids))]
         case "victim":
-            return [_verdict(registry.victim(protocol, *numbers, op.owners, ids))]
+            return [_verdict(registry.victim(protocol, numbers[0], op.owners, ids))]
         case "ranks":
             return [*(("rank", *rank) for rank in registry.ranks(*numbers)), ("end",)]
         case _:
@@ -278,12 +278,23 @@ class OracleRegistry(Registry):
 
     def _play(self, op: Op) -> list[Said]:
         self._tape += write_op(op)
-        written = oracle("continuation").run(self._tape).splitlines(keepends=True)[self._lines :]
-        self._lines += len(written)
+        written = oracle("continuation").run(self._tape + b"records\n").splitlines(keepends=True)[self._lines :]
         said = read_output(b"".join(written))
+        end = len(said) - 1  # the records, which the caller may look at, stand at the end
+        while end and said[end - 1][0] == "record":
+            end -= 1
+        self.records = [_remade(one) for one in said[end:-1]]
+        said = said[:end]
+        self._lines += end
         if said[0][0] == "error":
             raise Ds4Error("refused by the oracle", code=str(said[0][1]))
         return said
+
+
+def _remade(said: Said) -> Record:
+    number, state, protocol, owner, generation, frontier, published, refs, pinned_until, *ids = cast(Any, said[1:])
+    facts = (number, protocol, owner, generation, frontier, tuple(ids), frozenset(ids), published)
+    return Record(*facts, state == "live", refs, pinned_until)
 
 
 def registry(spans: Spans | None = None) -> Registry:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from ds4.server.schedule.route import (
     ALL_FACTS,
@@ -12,11 +11,9 @@ from ds4.server.schedule.route import (
     LANES,
     SURFACES,
     Ask,
-    Lane,
     NoRoute,
     Offer,
     Route,
-    Surface,
     route,
 )
 from ds4.sys.oracles import oracle
@@ -51,7 +48,7 @@ def _ask(words: list[bytes]) -> Ask:
     surface = words[1].decode("latin-1") if words[:1] == [b"ask"] and len(words) > 1 else ""
     if surface not in SURFACES:
         raise TapeError("no request of a surface")
-    return Ask(cast(Surface, surface), *_numbers(words[2:], _ASK))
+    return Ask(surface, *_numbers(words[2:], _ASK))
 
 
 def _numbers(words: list[bytes], ranges: Sequence[tuple[int, int]]) -> list[int]:
@@ -79,7 +76,7 @@ def read_output(tape: bytes) -> list[Route | NoRoute]:
 def _outcome(words: list[str]) -> Route | NoRoute:
     match words:
         case ["lane", lane, reason, subject, needs] if lane in LANES:
-            return Route(cast(Lane, lane), reason, subject, int(needs))
+            return Route(lane, reason, subject, int(needs))
         case ["refuse", status, reason, subject]:
             return NoRoute(int(status), reason, subject)
     raise TapeError("neither a lane nor a refusal")

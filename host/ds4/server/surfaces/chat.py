@@ -7,7 +7,7 @@ from ds4.server.answer import ChatAnswer
 from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
 from ds4.server.events import Progress
-from ds4.server.request import Body, GenerationRequest, new_id, read_options
+from ds4.server.request import Body, GenerationRequest, new_id, read_options, tail_calls
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
 from ds4.server.surfaces.chat_render import CHUNK
@@ -50,6 +50,7 @@ class ChatCompletions(Generating):
             stream=options.stream,
             include_usage=options.include_usage,
             progress=options.progress,
+            calls=tail_calls(chat.messages),
         )
 
     def progress(self, request: GenerationRequest, served: Served, event: Progress) -> bytes:

@@ -66,7 +66,7 @@ class Generating(ABC):
         body = await read_body(req, served)
         request = await self.parse(body, served)
         await served.constraints.compile(request)
-        request.nbytes = len(connection.body)
+        request.nbytes, request.client = len(connection.body), connection.client
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
             raise ClientGone

@@ -7,7 +7,7 @@ import falcon.asgi
 from ds4.server.answer import ChatAnswer
 from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops
+from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops, tail_calls
 from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
 from ds4.server.surfaces.generation import Generating, read_body
@@ -57,6 +57,8 @@ class Messages(Generating):
             constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and reuse,
             stream=stream,
+            surface="messages",
+            calls=tail_calls(chat.messages),
             caches=caches,
             hides=hides,
             warms=max_tokens == 0,

@@ -12,7 +12,7 @@ from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.constraints import responses_format
 from ds4.server.errors import ApiError, from_error, invalid
-from ds4.server.request import Body, GenerationRequest, new_id, read_options, text, wrong_type
+from ds4.server.request import Body, GenerationRequest, new_id, read_options, tail_calls, text, wrong_type
 from ds4.server.response_store import Missing, ResponseStore
 from ds4.server.service import Served
 from ds4.server.surfaces.chat_request import ALIASES
@@ -119,6 +119,9 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         constrained_by=None if asked is None else asked.param,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,
+        surface="responses",
+        calls=tail_calls(chat.messages),
+        stored=stores,
         created=int(time.time()),
     )
     sampling = options.sampling
