@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ds4.server.job import Choice, Job
     from ds4.server.limits import Limits
 
-CONTINUOUS = ALL_NEEDS & ~int(Need.IMAGE | Need.AUDIO | Need.EMBEDDING | Need.PRIVATE)
+CONTINUOUS = ALL_NEEDS & ~int(Need.IMAGE | Need.AUDIO | Need.PRIVATE)
 """What the scheduler can do for a family that reads text."""
 
 SERIAL = CONTINUOUS | int(Need.PRIVATE)
@@ -49,6 +49,7 @@ def facts_of(request: GenerationRequest, live: bool = False) -> int:
         (bool(request.stop), Fact.STOPS),
         (answer is not None and answer.prompt.tools, Fact.TOOLS),
         (request.logprobs is not None, Fact.LOGPROBS),
+        (request.matcher is not None, Fact.GRAMMAR),
         (request.stored, Fact.STORE),
         (live, Fact.LIVE),
         (request.cache_prompt, Fact.CACHED),

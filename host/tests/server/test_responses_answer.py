@@ -16,25 +16,23 @@ from ds4.server.answer import ChatAnswer, Reader
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Event, Failed, Finished, KeepAlive
 from ds4.server.request import Body, GenerationRequest
-from ds4.server.surfaces.responses_answer import ResponseAnswer
+from ds4.server.surfaces.responses import answer_facts
+from ds4.server.surfaces.responses_answer import ResponseAnswer, ResponseFacts
 from ds4.server.surfaces.responses_items import messages, seal
 from ds4.server.surfaces.responses_request import ResponsesRequest
-from ds4.server.surfaces.responses_tools import CustomInput, Tools, read_tools
+from ds4.server.surfaces.responses_tools import CustomInput, read_tools
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 from support.responses_automaton import check, parse
 
 D = "｜DSML｜"
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /x+/"}
 TOOLS = read_tools(
     Body(
         {
             "tools": [
                 {"type": "function", "name": "f", "parameters": {"type": "object"}},
-                {
-                    "type": "custom",
-                    "name": "patch",
-                    "format": {"type": "grammar", "syntax": "regex", "definition": "x"},
-                },
+                {"type": "custom", "name": "patch", "format": GRAMMAR},
                 {"type": "namespace", "name": "ns", "description": "d", "tools": [{"type": "function", "name": "g"}]},
                 {"type": "web_search"},
             ]
@@ -80,7 +78,13 @@ def asked(
 
 
 def answer(**how: Any) -> ResponseAnswer:
-    return ResponseAnswer(asked(**how), lambda token: bytes([token]))
+    request = asked(**how)
+    return ResponseAnswer(answer_facts(request), request.generation.stream, lambda token: bytes([token]))
+
+
+def output(told: ResponseAnswer) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = json.loads(told.whole())["output"]
+    return made
 
 
 @functools.cache
@@ -149,18 +153,18 @@ def test_the_response_sent_whole_is_the_one_that_is_streamed(name: str) -> None:
     made = events(list(text), thinking)
     whole = answer(stream=False)
     assert not any(map(whole.take, made)) and whole.ended
-    assert bare(whole.output) == bare(check(streamed(made))["output"])
-    Response.model_validate({**whole.body, "output": whole.output})
+    assert bare(output(whole)) == bare(check(streamed(made))["output"])
+    Response.model_validate(json.loads(whole.whole()))
 
 
 def test_calls_are_what_the_client_declared() -> None:
-    output = check(streamed(events(list(TAPES["all kinds"][1]), True)))["output"]
-    assert bare(output)[1:] == [
+    items = check(streamed(events(list(TAPES["all kinds"][1]), True)))["output"]
+    assert bare(items)[1:] == [
         {"type": "function_call", "status": "completed", "name": "f", "arguments": '{"a": "x “y”\\n"}'},
         {"type": "custom_tool_call", "status": "completed", "name": "patch", "input": 'é"\\\n\t😀'},
         {"type": "function_call", "status": "completed", "namespace": "ns", "name": "g", "arguments": "{}"},
     ]
-    assert len({item["call_id"] for item in output[1:]}) == 3
+    assert len({item["call_id"] for item in items[1:]}) == 3
 
 
 def test_arguments_and_inputs_come_as_they_are_generated() -> None:
@@ -174,8 +178,8 @@ def test_a_malformed_call_is_text_alone_where_nobody_heard_of_it() -> None:
     whole = answer(stream=False)
     for event in events(list(TAPES["malformed"][1]), True):
         whole.take(event)
-    assert [item["type"] for item in whole.output] == ["reasoning", "message"]
-    text = whole.output[-1]["content"][0]["text"]
+    assert [item["type"] for item in output(whole)] == ["reasoning", "message"]
+    text = output(whole)[-1]["content"][0]["text"]
     assert text.startswith("a\n\n<") and "oops" in text
     told = check(streamed(events(list(TAPES["malformed"][1]), True)))["output"]
     assert [(item["type"], item["status"]) for item in told][2] == ("custom_tool_call", "incomplete")
@@ -197,13 +201,13 @@ def test_a_shortcut_delta_is_the_one_that_the_stream_would_tell() -> None:
     for how, reasoning in (({}, False), ({}, True), ({"summary": True}, True)):
         one, other = answer(**how), answer(**how)
         first, more = Delta(0, "a", reasoning=reasoning), Delta(0, 'b"\\ é', reasoning=reasoning)
-        assert one.glimpse(first) is None
+        assert one.at_once(first) is None
         for told in (one, other):
             told.opening()
             told.take(first)
-        glimpsed = one.glimpse(more)
-        assert glimpsed is not None and one.glimpse(Delta(0, "x", reasoning=not reasoning)) is None
-        one.commit(more)
+        glimpsed = one.at_once(more)
+        assert glimpsed is not None and one.at_once(Delta(0, "x", reasoning=not reasoning)) is None
+        one.said(more)
         (event,), (expected,) = parse(glimpsed), parse(other.take(more))
         assert {**event, "item_id": ""} == {**expected, "item_id": ""}
         end = Finished(0, "stop", 1, 0, 2, 0.0, 1.0, 2.0)
@@ -212,15 +216,15 @@ def test_a_shortcut_delta_is_the_one_that_the_stream_would_tell() -> None:
 
 def check_end(told: ResponseAnswer, end: Finished) -> list[dict[str, Any]]:
     told.take(end)
-    return told.output
+    return output(told)
 
 
 @pytest.mark.parametrize("how", [{}, {"summary": True}, {"sealed": True}, {"sealed": True, "summary": True}])
 def test_what_was_thought_and_called_comes_back_as_it_was(how: dict[str, bool]) -> None:
-    output = check(streamed(events(list(TAPES["all kinds"][1]), True), **how))["output"]
+    items = check(streamed(events(list(TAPES["all kinds"][1]), True), **how))["output"]
     if how.get("sealed"):  # as clients do that keep no reasoning in the clear
-        output[0] = {**output[0], "content": None, "summary": []}
-    (turn,) = messages(output, 0)
+        items[0] = {**items[0], "content": None, "summary": []}
+    (turn,) = messages(items, 0)
     assert turn["reasoning_content"] == "hm"
     calls = [call["function"] for call in turn["tool_calls"]]
     assert [call["name"] for call in calls] == ["f", "patch", "ns.g"]
@@ -257,7 +261,20 @@ def test_a_lone_half_of_a_pair_is_replaced() -> None:
 
 
 def test_void_calls_number_the_rest_anew_where_nobody_heard_of_them() -> None:
-    whole = ResponseAnswer(ResponsesRequest(asked(stream=False).generation, {}, Tools()), bytes)
+    whole = ResponseAnswer(ResponseFacts({}), False, bytes)
     for event in (CallDelta(0, 0, "call_1", "f"), CallsVoid(0, 0), Delta(0, "x"), CallDelta(0, 1, "call_2", "f")):
         whole.take(event)
-    assert [item["type"] for item in whole.output] == ["message", "function_call"]
+    assert [item["type"] for item in output(whole)] == ["message", "function_call"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"x": 1, "input": "\\ud800"}', "\ufffd"),
+        ("[" * 100_000, "[" * 100_000),
+        ('\u00a0{"input": "y"}', '\u00a0{"input": "y"}'),
+    ],
+)
+def test_no_arguments_of_a_custom_tool_break_its_response(arguments: str, expected: str) -> None:
+    read = CustomInput()
+    assert read.push(arguments) + read.finish() == expected

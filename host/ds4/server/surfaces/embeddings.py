@@ -78,6 +78,8 @@ async def _read(
         ignore_eos=True,
         cache_prompt=False,
         pools=pools,
+        surface="embeddings",
+        client=connection.client,
         nbytes=nbytes,
     )
     engine = served.engine
