@@ -23,7 +23,7 @@ static bool before(const schedule *s, size_t x, size_t y, size_t kept_source) {
 bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement *p) {
     size_t source = NOBODY, source_keep = 0, worthwhile = NOBODY, worthwhile_keep = 0, target = NOBODY, target_keep = 0;
     for (size_t b = 0; b < (size_t)s->n_banks; b++) {
-        const size_t keep = q->reuse || b == leaders_bank ? keep_of(&s->banks[b], &q->prompt) : 0;
+        const size_t keep = s->banks[b].scope == q->scope && (q->reuse || b == leaders_bank) ? keep_of(&s->banks[b], &q->prompt) : 0;
         const bool free = is_free(&s->banks[b]);
         if (source == NOBODY || keep > source_keep || (keep == source_keep && free && !is_free(&s->banks[source]))) {
             source = b;
@@ -38,7 +38,7 @@ bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement 
         if (is_free(&s->banks[b]) && (target == NOBODY || before(s, b, target, source_keep > 0 ? source : NOBODY))) target = b;
     if (worthwhile != NOBODY) target = worthwhile;
     if (target == NOBODY) return false;
-    if (q->reuse || target == leaders_bank) target_keep = keep_of(&s->banks[target], &q->prompt);
+    if (s->banks[target].scope == q->scope && (q->reuse || target == leaders_bank)) target_keep = keep_of(&s->banks[target], &q->prompt);
 
     const size_t gain = source_keep - target_keep;
     if (gain >= FORK_WORTH || (gain > 0 && source == leaders_bank)) {

@@ -7,6 +7,7 @@ computed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -21,12 +22,16 @@ FORK_WORTH = 64
 """Shared tokens from which copying beats computing: a copy moves bytes, a prefill multiplies matrices."""
 
 Reuse = Literal["cold", "exact", "partial", "fork"]
+Miss = Literal["empty", "disabled", "scope", "floor", "different"]
+"""Why a placement is cold: no bank held anything; the request may not continue on one; another scope has what is
+shared; a bank has it and cannot go back that far; no bank begins like this."""
 
 
 @dataclass(slots=True, eq=False)
 class Bank:
     """One timeline of the engine. `open` counts the steps in flight that have rows here. floor: the least length above
-    0 that it can go back to; 0 for banks that remember every position."""
+    0 that it can go back to; 0 for banks that remember every position. scope: of the sequence that was put there last;
+    none of another scope is told, by the time it takes, what the bank holds."""
 
     index: int
     tokens: list[int] = field(default_factory=list)
@@ -34,6 +39,7 @@ class Bank:
     open: int = 0
     used_at: int = 0
     floor: int = 0
+    scope: int = 0
 
     @property
     def free(self) -> bool:
@@ -75,20 +81,25 @@ def shared_prefix(a: Seq[int], b: Seq[int]) -> int:
     return low
 
 
-def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None) -> Placement | None:
+def place(
+    banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None, scope: int = 0
+) -> Placement | None:
     """The best bank for a prompt, or None while every bank is taken.
 
     At least the prompt's last token is always computed, since its output is the first answer token. A bank is not
     robbed of a long conversation for a short shared opening: when more would be forgotten than kept, the opening is
     copied, or computed anew, on the bank that was used longest ago. `leader` is a bank to share with whatever `reuse`
-    says and however short the prefix: the bank of the same request's first choice.
+    says and however short the prefix: the bank of the same request's first choice. A bank of another scope holds nothing
+    that could be kept.
     """
     free = [bank for bank in banks if bank.free]
     if not free:
         return None
     limit = len(prompt) - 1
     keeps = {
-        bank: bank.keeps(min(shared_prefix(bank.tokens, prompt), limit)) if reuse or bank is leader else 0
+        bank: bank.keeps(min(shared_prefix(bank.tokens, prompt), limit))
+        if bank.scope == scope and (reuse or bank is leader)
+        else 0
         for bank in banks
     }
     source = max(banks, key=lambda bank: (keeps[bank], bank.free))
@@ -102,3 +113,23 @@ def place(banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | Non
         return Placement(target, keeps[source], "fork", source)
     keep = keeps[target]
     return Placement(target, keep, "cold" if not keep else "exact" if keep == len(target.tokens) else "partial")
+
+
+def why_cold(banks: Iterable[Bank], sequence: Sequence) -> Miss:
+    """Why nothing of a prompt is kept by a placement that is cold, before the placement is carried out."""
+    if not sequence.reuse:
+        return "disabled"
+    misses: set[Miss] = {"empty"}
+    for bank in banks:
+        if bank.tokens:
+            shared = shared_prefix(bank.tokens, sequence.prompt)
+            if not shared or shared < min(FORK_WORTH, len(bank.tokens)):
+                misses.add("different")
+            elif bank.scope != sequence.scope:
+                misses.add("scope")
+            else:
+                misses.add("floor" if shared < bank.floor else "different")
+    return next(miss for miss in _TELLING if miss in misses)
+
+
+_TELLING: tuple[Miss, ...] = ("floor", "scope", "different", "empty")

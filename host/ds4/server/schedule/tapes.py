@@ -170,8 +170,10 @@ def _op(verb: bytes, words: list[bytes], n_banks: int, seqs: int, arrived: int) 
             return Op("finish", tuple(_numbers(words[:1], _KEY)), words[1].decode("ascii"))
         case b"forget":
             return Op("forget", tuple(_numbers(words, _KEY, _KEY)))
-        case b"floor":
-            return Op("floor", tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
+        case b"floor" | b"belongs":
+            return Op(verb.decode("ascii"), tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
+        case b"scope":
+            return Op("scope", tuple(_numbers(words, (0, TOKEN))))
         case b"abandon" | b"banks" | b"pace" if not words:
             return Op(verb.decode("ascii"))
     raise TapeError(f"no line of a schedule: {verb[:60]!r}")
@@ -210,6 +212,7 @@ class Player:
     seqs: list[Timeline] = field(default_factory=list)
     arrived: int = 0
     accepted: set[int] = field(default_factory=set)
+    scope: int = 0
 
     @classmethod
     def of(cls, given: ScheduleInput) -> Player:
@@ -228,6 +231,13 @@ class Player:
         if op.verb == "floor":
             bank, floor = op.numbers
             self.scheduler.banks[bank].floor = floor
+            return []
+        if op.verb == "belongs":
+            bank, scope = op.numbers
+            self.scheduler.banks[bank].scope = scope
+            return []
+        if op.verb == "scope":
+            self.scope = op.numbers[0]
             return []
         try:
             said = self._do(op)
@@ -250,6 +260,7 @@ class Player:
                 chain == 1,
                 top,
                 nbytes=nbytes,
+                scope=self.scope,
             )
         )
 
