@@ -334,7 +334,7 @@ async def _ready(base: str, server: subprocess.Popen[bytes], log: Path) -> None:
             if server.poll() is not None:
                 raise GateError(f"the server did not start:\n{log.read_text(errors='replace')[-2000:]}")
             try:
-                if (await client.get("/health")).status_code == 200:
+                if (await client.get("/ready")).status_code == 200:
                     return
             except httpx.HTTPError:
                 pass

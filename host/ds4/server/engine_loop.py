@@ -104,15 +104,16 @@ class EngineLoop:
                 leader=leader,
                 top=0 if request.logprobs is None else max(1, request.logprobs),
                 nbytes=request.nbytes if index == 0 else 0,
+                scope=request.scope,
             )
             timelines.append(timeline)
             visible = request.answer.visible if request.answer is not None else frozenset()
             job.choices.append(Choice(job, index, timeline, self._decoder(visible)))
         with self._changed:
-            if self._stopping:
-                raise self._shed("stopping")
-            if reason := self.scheduler.arrive(timelines, self._clock()):
+            if reason := "stopping" if self._stopping else self.scheduler.arrive(timelines, self._clock()):
+                job.account.error, self._metrics.last = reason, job.account
                 raise self._shed(reason)
+            job.account.arrived = self._clock()
             self._choices.update((choice.timeline.key, choice) for choice in job.choices)
             self._changed.notify()
         self.jobs.add(job)
@@ -127,6 +128,8 @@ class EngineLoop:
                 self._choices.pop(choice.timeline.key, None)
             if any(ended):
                 self._metrics.cancelled += 1
+                job.account.finish = "cancelled"
+                self._metrics.last = job.account
                 steps = self.scheduler.open
                 if any(s.prompt_rows > LONG_STEP for s in steps) and all(
                     bank.owner is None for s in steps for bank, _ in s.spans
@@ -197,7 +200,9 @@ class EngineLoop:
         choice = self._choices.get(timeline.key)
         if choice is not None:  # else its client left a moment ago; its rows run once, unheard
             self._session.set_sampler(bank, choice.sampler())
-            self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, self._clock() - timeline.arrived)
+            now, size = self._clock(), len(timeline.prompt)
+            self._metrics.admitted(placement.reuse, timeline.miss, size, keep, now - timeline.arrived)
+            choice.job.account.place(placement.reuse, timeline.miss, size, keep, now)
 
     def _learn_floor(self, bank: Bank) -> None:
         """Tells the scheduler how far back a bank can go: what it has computed moves that."""
@@ -230,6 +235,8 @@ class EngineLoop:
                 if timeline.finish is not None:
                     del self._choices[timeline.key]
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
+                    if choice.settle():
+                        self._metrics.last = choice.job.account
         self._flush()
 
     def _undo(self, error: Ds4Error) -> None:
@@ -274,6 +281,8 @@ class EngineLoop:
             self._choices.pop(other.timeline.key, None)
         if choice.job.fail():
             self._metrics.failed += 1
+            choice.job.account.error = error.code or "error"
+            self._metrics.last = choice.job.account
             self._outbox.append((choice.job, Failed(error)))
 
     # ---- to the event loop ----------------------------------------------------------------------------------------

@@ -20,6 +20,9 @@ from ds4.errors import (
 )
 from ds4.server.schedule.admission import Shed
 
+CLIENT_GONE = 499
+"""nginx's number for "the client closed the connection"; it reaches metrics and logs, never a client."""
+
 
 class ApiError(Exception):
     """An answer that is an error. retry_after: seconds, for answers that say "later"."""
@@ -84,6 +87,9 @@ _SHEDS: dict[Shed, tuple[int, int, str]] = {
     "stopping": (503, 10, "The server is shutting down."),
     "loading": (503, 5, "The model is still loading."),
 }
+
+
+SHEDS = frozenset(_SHEDS)
 
 
 def shed(reason: Shed) -> ApiError:

@@ -19,6 +19,7 @@ from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
+from ds4.server.ops.account import Account
 
 _REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -33,6 +34,8 @@ class GenerationRequest:
     max_tokens: most tokens of each answer, or None for what the context leaves.
     logprobs:   None, or how many alternatives to report for each token (0: the drawn one only).
     answer:     how answers are read, of a chat; None: their text is all there is.
+    scope:      of the key that asked: only what its own requests left in banks is continued.
+    account:    where it is written what becomes of it.
     """
 
     id: str
@@ -48,6 +51,9 @@ class GenerationRequest:
     stream: bool = False
     include_usage: bool = False
     nbytes: int = 0
+    scope: int = 0
+    surface: str = "other"
+    account: Account | None = None
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property

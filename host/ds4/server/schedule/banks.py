@@ -89,8 +89,8 @@ def place(
     At least the prompt's last token is always computed, since its output is the first answer token. A bank is not
     robbed of a long conversation for a short shared opening: when more would be forgotten than kept, the opening is
     copied, or computed anew, on the bank that was used longest ago. `leader` is a bank to share with whatever `reuse`
-    says and however short the prefix: the bank of the same request's first choice. A bank of another scope holds nothing
-    that could be kept.
+    says and however short the prefix: the bank of the same request's first choice. A bank of another scope holds
+    nothing that could be kept.
     """
     free = [bank for bank in banks if bank.free]
     if not free:

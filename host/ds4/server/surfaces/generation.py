@@ -119,8 +119,7 @@ class Generating(ABC):
         served = self.service.ready()
         connection = connection_of(req)
         request = await self.parse(await read_body(req, served), served)
-        request.nbytes = len(connection.body)
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(request)
         if connection.gone:
             raise ClientGone
         served = self.service.ready()  # it may have begun to stop while the prompt was tokenised

@@ -168,8 +168,7 @@ class Responses:
         body = await read_body(req, served)
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
-        asked.generation.nbytes = len(connection.body)
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(asked.generation)
         if connection.gone:
             raise ClientGone
         served = service.ready()  # it may have begun to stop while the prompt was tokenised

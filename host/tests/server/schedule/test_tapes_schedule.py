@@ -49,7 +49,16 @@ def test_what_is_read_is_written_back() -> None:
     + ["plan", "complete", "complete 1 -1", "finish 1 length", "finish 1", "abandon 1", "forget 1", "banks 0", "pace 0"]
     + ["plan 0\nhold 0 0", "hold 2 0", "hold 0 0\nhold 0 0", "learned - -\nlearned - -", "learned -", "learned 0 -"]
     + ["floor 0", "floor 2 0", "floor -1 0", "floor 0 -1", "floor 0 2147483648", "floor 0 0 0", "floor 0 0\nhold 0 0"]
-    + ["scope", "scope -1", "scope 2147483648", "scope 0 0", "scope 1\nhold 0 0", "belongs 0", "belongs 2 0", "belongs 0 -1"]
+    + [
+        "scope",
+        "scope -1",
+        "scope 2147483648",
+        "scope 0 0",
+        "scope 1\nhold 0 0",
+        "belongs 0",
+        "belongs 2 0",
+        "belongs 0 -1",
+    ]
     + ["learned 0000000000000000 -", "learned 7FF0000000000000 -", "learned 4059000000000000 C059000000000000", ""],
 )
 def test_lines_that_are_none_are_refused(lines: str) -> None:
