@@ -159,7 +159,12 @@ class LiveServer:
         self.port: int = self.socket.getsockname()[1]
         keeper = Doorkeeper("127.0.0.1", allow_hosts=self.allow_hosts, origins=self.origins)
         config = uvicorn.Config(
-            create_app(self.service, keeper, self.keys), http=Protocol, loop="uvloop", ws="none", lifespan="off", log_config=None
+            create_app(self.service, keeper, self.keys),
+            http=Protocol,
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            log_config=None,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self._run, daemon=True)

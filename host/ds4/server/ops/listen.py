@@ -62,7 +62,6 @@ class UnixSocket:
             finally:
                 os.umask(before)
             self.sock.listen(BACKLOG)
-            self._inode = os.lstat(path).st_ino
         except OSError as error:
             self.sock.close()
             why = "too long for a socket" if "too long" in str(error) else error.strerror or str(error)
@@ -72,10 +71,10 @@ class UnixSocket:
             raise
 
     def remove(self) -> None:
-        """At the end: only if it is still this one."""
-        with contextlib.suppress(OSError):
-            if os.lstat(self.path).st_ino == self._inode:
-                os.unlink(self.path)
+        """At the end, unless another server listens there by now."""
+        self.sock.close()
+        with contextlib.suppress(OSError, SettingsError):
+            _clear(self.path)
 
 
 def _clear(path: Path) -> None:
