@@ -16,7 +16,9 @@ from ds4.errors import SettingsError
 from ds4.server import arguments
 from ds4.server.ops import keys as keys_module
 from ds4.server.ops.keys import Keyring
+from ds4.server.schedule import oracle, tapes
 from support.live_server import LiveServer
+from support.oracles import standing_in
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -216,15 +218,24 @@ def cached(server: LiveServer, key: str, prompt: str) -> int:
     return int(json.loads(raw)["usage"]["prompt_tokens_details"]["cached_tokens"])
 
 
-def test_a_key_continues_on_its_own_prompts_only() -> None:
+@pytest.mark.parametrize("side", ["python", "oracle"])
+def test_a_key_continues_on_its_own_prompts_only(monkeypatch: pytest.MonkeyPatch, side: str) -> None:
+    """Whoever decides: the scheduler itself, or the oracle's tape."""
+    monkeypatch.setenv("DS4_COMPONENT_SCHEDULE", side)
+    monkeypatch.setattr(oracle, "oracle", standing_in(tapes.by_tape))
     with LiveServer(banks=3, keys=Keyring(("alpha", "beta"))) as live:
         prompt = "a secret beginning " * 10
         assert cached(live, "alpha", prompt) == 0
         assert cached(live, "beta", prompt) == 0, "another key's prompt tells nothing by its speed"
         last = live.service.metrics.last
-        assert last is not None and (last.reuse, last.miss) == ("cold", "scope")
+        assert last is not None and (last.reuse, last.miss) == ("cold", "scope" if side == "python" else None)
         assert cached(live, "alpha", prompt) == len(prompt) - 1
         assert cached(live, "beta", prompt + "and more") >= len(prompt) - 1
+        for turn in range(40):  # enough for the oracle's tape to begin anew, with banks that belong to somebody
+            assert cached(live, ("alpha", "beta")[turn % 2], f"{turn:03}" * 10) == 0
+        assert [bank.scope for bank in live.engine.scheduler.banks].count(0) == 0
+        assert cached(live, "alpha", "039" * 10) == 0
+        assert cached(live, "beta", "039" * 10) == 29
 
 
 def test_a_shared_cache_is_shared() -> None:
