@@ -32,7 +32,7 @@ from ds4.errors import Cancelled, Ds4Error
 from ds4.server import arguments as args
 from ds4.server.app import create_app
 from ds4.server.disconnect import Door
-from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.doorkeeper import Doorkeeper, is_loopback
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
 from ds4.server.ops import logs
@@ -186,7 +186,7 @@ class Server(uvicorn.Server):
     def model_loaded(self, served: Served, seconds: float) -> None:
         self._service.serve(served)
         clear = "\r\033[K" if sys.stderr.isatty() else ""
-        _say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
+        logs.say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
 
     def engine_ended(self) -> None:
         """The engine thread is gone: asked to, or by an error; either way there is nothing left to serve."""
@@ -212,7 +212,7 @@ class Server(uvicorn.Server):
             return  # the first signal has begun it
         self._service.state = "stopping"
         if engine is not None and engine.jobs:
-            _say(f"finishing {len(engine.jobs)} request(s); press Ctrl-C again to stop at once")
+            logs.say(f"finishing {len(engine.jobs)} request(s); press Ctrl-C again to stop at once")
         self._drain.begin(self._drained)
 
     def _drained(self) -> None:
@@ -229,14 +229,6 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> int:
     """Plans, listens, loads and serves until a signal. Raises Ds4Error for what stands in the way."""
     components.check()
-    plan = ServingPlan.make(settings)
-    if settings[args.CHECK_CONFIG]:
-        sys.stdout.write(plan.json() + "\n")
-        return 0
-    store = ResponseStore(
-        settings[args.STATE_DIR],
-        StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
-    )
     each = settings[args.ACCESS_LOG]
     if not settings.given(args.ACCESS_LOG):
         each = settings[args.LOG_FORMAT] == "json"
@@ -245,13 +237,23 @@ def serve(settings: Settings) -> int:
     keys = Keyring(given, settings[args.API_KEY_FILE], shared=settings[args.SHARED_CACHE])
     tls = Tls.of(settings[args.TLS_CERT], settings[args.TLS_KEY], settings[args.TLS_KEY_PASSWORD_FILE])
     context = tls.context() if tls is not None else None
+    plan = ServingPlan.make(settings)
+    if settings[args.CHECK_CONFIG]:
+        sys.stdout.write(plan.json() + "\n")
+        return 0
+    store = ResponseStore(
+        settings[args.STATE_DIR],
+        StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
+    )
     with contextlib.ExitStack() as stack:
         sock, url, host = _open(settings, context is not None, stack)
+        if host is not None and not is_loopback(host) and not keys.guards:
+            log.warning("whoever reaches %s may use it: there are no keys (--api-key-file)", url)
         if settings[args.PRINT_PLAN]:
             sys.stdout.write(plan.json() + "\n")
             sys.stdout.flush()
         for line in plan.lines(url):
-            _say(line)
+            logs.say(line)
         reloads: list[Reload] = []
         if settings[args.API_KEY_FILE] is not None:
             reloads.append(keys.reload)
@@ -310,10 +312,6 @@ def _run(server: Server, sock: socket.socket) -> int:
             log.error("the engine thread ended by a bug", exc_info=thread.error)
             return 1
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -41,7 +41,7 @@ class Doorkeeper:
         self._names = {_bare(name) for name in allow_hosts}
         self._any_name = "*" in self._names
         self._unix = host is None
-        self._any_address = host is not None and not _is_loopback(host)
+        self._any_address = host is not None and not is_loopback(host)
         self._origins = {origin.rstrip("/").encode() for origin in origins}
         self._max_header = max_header
         if self._any_address and host is not None:
@@ -137,7 +137,8 @@ def _bare(host: str) -> str:
     return (name if colon and port.isdigit() and ":" not in name else host).rstrip(".")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens on an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -233,7 +233,8 @@ def test_keys_are_read_again_at_a_hangup_and_are_nowhere_to_be_seen(tmp_path: Pa
     finally:
         server.process.kill()
     assert "secret" not in said and '"(hidden)"' in said
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"ts"')]
+    lines = [json.loads(line) for line in said[: said.index('{\n  "version"')].splitlines()]  # the plan was on stdout
+    assert any(line.get("message", "").startswith("ready in") for line in lines)
     assert {line["status"] for line in lines if line.get("event") == "request"} == {200, 401}
 
 
@@ -301,6 +302,25 @@ def test_an_idle_server_ends_at_once_and_well(tmp_path: Path) -> None:
             assert time.monotonic() - began < 5
     finally:
         server.process.kill()
+
+
+@embedded.needs_model
+def test_a_check_of_the_configuration_reads_keys_and_certificates(tmp_path: Path) -> None:
+    model = os.path.abspath(embedded.path())
+    missing = os.fspath(tmp_path / "missing")
+    for argv in (("--api-key-file", missing), ("--tls-cert", missing, "--tls-key", missing), ("--api-key", "a b")):
+        done = commands.run("ds4.server", "--check-config", "-m", model, *argv, home=tmp_path)
+        assert done.returncode == 2 and ("missing" in done.stderr or "--api-key" in done.stderr)
+        assert "a b" not in done.stderr
+
+
+@embedded.needs_model
+@embedded.needs_engine
+def test_an_open_server_on_the_network_is_warned_of(tmp_path: Path) -> None:
+    with started(tmp_path, *NULL, "--host", "0.0.0.0") as server:
+        assert "there are no keys" in server.said
+    with started(tmp_path, *NULL, "--host", "0.0.0.0", "--api-key", "k") as server:
+        assert "there are no keys" not in server.said
 
 
 def test_a_plan_with_keys_does_not_show_them(tmp_path: Path) -> None:

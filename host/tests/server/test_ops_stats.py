@@ -12,7 +12,10 @@ import pytest
 from ds4.server.limits import Limits
 from ds4.server.ops import logs
 from ds4.server.ops.account import SURFACES, surface_of
+from ds4.server.ops.banks import BankCounts
 from ds4.server.schedule.admission import QueueLimits
+from ds4.server.schedule.banks import Bank, why_cold
+from ds4.server.schedule.sequence import Sequence
 from support.live_server import LiveServer
 
 COMPLETIONS = "/v1/completions"
@@ -92,6 +95,29 @@ def test_counts_stand_in_sections(server: LiveServer) -> None:
     ]  # fmt: skip
     assert found["plan"]["context"] == 4096 and found["plan"]["banks"] == 2
     assert found["speed"]["generated_tokens"] == 4 and found["speed"]["decode_tok_s"] > 0
+
+
+def test_every_bank_is_counted_by_what_it_does() -> None:
+    banks = [Bank(i) for i in range(4)]
+    banks[0].owner, banks[0].open, banks[0].tokens = Sequence(1, [1, 2], 3), 1, [1, 2]
+    banks[1].open, banks[1].tokens = 1, [1, 2, 3]
+    banks[2].tokens = [1]
+    counts = BankCounts.of(banks)
+    assert counts.states() == {"busy": 1, "held": 1, "warm": 1, "empty": 1}
+    assert (counts.tokens, counts.warm_tokens, counts.usage(6)) == (6, 1, 0.25)
+
+
+def test_why_a_placement_is_cold_is_told() -> None:
+    def why(bank: Bank, **more: Any) -> str:
+        return why_cold([bank, Bank(1)], Sequence(1, list(range(100)), 4, **more))
+
+    alike = list(range(80))
+    assert why(Bank(0)) == "empty"
+    assert why(Bank(0, [7, 8])) == "different"
+    assert why(Bank(0, [*range(10), *range(500)])) == "different", "too little to be worth it"
+    assert why(Bank(0, alike, scope=1)) == "scope"
+    assert why(Bank(0, [*alike, 5], floor=81)) == "floor"
+    assert why(Bank(0, alike), reuse=False) == "disabled"
 
 
 def test_a_request_that_is_turned_away_is_told_of_with_its_reason() -> None:

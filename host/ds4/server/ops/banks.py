@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,11 +23,15 @@ class BankCounts:
 
     @classmethod
     def of(cls, banks: Sequence[Bank]) -> BankCounts:
-        busy = sum(bank.owner is not None for bank in banks)
-        free = [len(bank.tokens) for bank in banks if bank.free]
-        warm = sum(1 for tokens in free if tokens)
-        tokens = sum(len(bank.tokens) for bank in banks)
-        return cls(busy, len(banks) - busy - len(free), warm, len(free) - warm, tokens, sum(free))
+        """Each bank is looked at once: the engine's thread goes on meanwhile, and none may be counted twice."""
+        states: Counter[str] = Counter()
+        tokens: Counter[str] = Counter()
+        for bank in banks:
+            owned, steps, held = bank.owner is not None, bank.open, len(bank.tokens)
+            state = "busy" if owned else "held" if steps else "warm" if held else "empty"
+            states[state] += 1
+            tokens[state] += held
+        return cls(states["busy"], states["held"], states["warm"], states["empty"], tokens.total(), tokens["warm"])
 
     @property
     def total(self) -> int:

@@ -82,6 +82,15 @@ def configure(form: Format, level: str, *, each_request: bool, stream: TextIO | 
         logger.propagate = False
 
 
+def say(line: str) -> None:
+    """Something for the person at the terminal; a line of the log where that is read by machines."""
+    logger = logging.getLogger("ds4.server")
+    if any(isinstance(handler.formatter, JsonFormatter) for handler in logger.handlers):
+        logger.info(line.strip())
+    else:
+        print(line, file=sys.stderr, flush=True)
+
+
 def request_ended(
     scope: MutableMapping[str, Any],
     request_id: str,
