@@ -79,6 +79,7 @@ def test_counts_stand_in_sections(server: LiveServer) -> None:
     server.post(COMPLETIONS, {"prompt": "abc", "max_tokens": 4})
     server.post(COMPLETIONS, {"prompt": 5})
     server.service.metrics.route("completions", "continuous", "default")
+    server.wait_for(lambda: server.service.metrics.requests.total() == 2)
     found = stats(server)
     assert found["requests"]["by_surface"]["completions"] == {
         "ok": 1, "refused": 1, "shed": 0, "cancelled": 0, "failed": 0
@@ -123,9 +124,12 @@ def test_why_a_placement_is_cold_is_told() -> None:
 def test_a_request_that_is_turned_away_is_told_of_with_its_reason() -> None:
     with LiveServer(banks=1, limits=Limits(queue=QueueLimits(max_queue=1))) as live:
         live.gate.close()
-        held = [live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 3}) for _ in range(2)]
-        live.wait_for(lambda: sum(live.engine.waiting()) == 2)
+        held = [live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 3})]
+        live.wait_for(lambda: live.engine.waiting() == (1, 0))
+        held.append(live.open(COMPLETIONS, {"prompt": "abc", "max_tokens": 3}))
+        live.wait_for(lambda: live.engine.waiting() == (1, 1))
         assert live.send(COMPLETIONS, {"prompt": "abc"})[0] == 429
+        live.wait_for(lambda: live.service.metrics.requests["completions", "shed"] == 1)
         found = stats(live)
         assert found["sheds"] == {"queue_depth": 1} and found["last_request"]["error"] == "queue_depth"
         assert found["requests"]["by_surface"]["completions"]["shed"] == 1
@@ -149,6 +153,7 @@ def test_a_client_that_hangs_up_is_counted_as_such(server: LiveServer) -> None:
 def test_dashboards_find_the_names_they_know(server: LiveServer) -> None:
     for _ in range(2):
         server.post(COMPLETIONS, {"prompt": "abc" * 40, "max_tokens": 4})
+    server.wait_for(lambda: server.service.metrics.requests.total() == 2)
     found = counted(server)
     assert found["llamacpp:prompt_tokens_total"] == 121
     assert found["llamacpp:tokens_predicted_total"] == 8
