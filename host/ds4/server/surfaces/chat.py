@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from ds4.server import limits
 from ds4.server.answer import ChatAnswer
-from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest, new_id, read_options
+from ds4.server.request import Body, GenerationRequest, new_id
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.chat_request import read_chat
+from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
+from ds4.server.surfaces.reading import read
 from ds4.server.surfaces.writing import Writing
 
 
 class ChatCompletions(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
-        dialect = served.prompts.dialect()
-        chat = read_chat(body, thinks=dialect.thinks)
-        options = read_options(body, served.defaults, served.tokenizer.n_vocab)
-        top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
-        wanted = body.boolean("logprobs")
-        if top is not None and not wanted:
-            raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
-        prompt, ids = await served.prompts.chat(chat)
+        dialect, asked = served.prompts.dialect(), read("chat", body, model_of(served))
+        assert asked.chat is not None
+        prompt, ids = await served.prompts.chat(asked.chat)
         check_context([ids], served, "messages")
+        options = asked.options
         return GenerationRequest(
             id=new_id("chatcmpl"),
             prompts=[ids],
@@ -32,9 +27,9 @@ class ChatCompletions(Generating):
             max_tokens=options.max_tokens,
             stop=options.stop,
             ignore_eos=options.ignore_eos,
-            logprobs=(top or 0) if wanted else None,
+            logprobs=asked.logprobs,
             answer=ChatAnswer(dialect, prompt) if dialect.thinks or dialect.calls_tools else None,
-            cache_prompt=served.cache_prompt and options.cache_prompt,
+            cache_prompt=options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
         )

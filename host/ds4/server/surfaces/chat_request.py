@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
+from ds4.server import limits
 from ds4.server.errors import ApiError, invalid
-from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.prompts import no_dialect
+from ds4.server.request import Body, kind, read_options, text, wrong_type
+from ds4.server.surfaces.asked import Asked, Model
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """OpenAI's developer messages are its system messages under another name. Not DeepSeek's own role of that name, which
@@ -16,6 +19,19 @@ ALIASES = {"deepseek-chat": False, "deepseek-reasoner": True}
 """Names of a model that say whether it is to think, as DeepSeek's API has them."""
 
 _SWITCHES = ("thinking", "enable_thinking", "think")
+
+
+def read(body: Body, model: Model) -> Asked:
+    """A whole chat completions body."""
+    if not model.chats:
+        raise no_dialect()
+    chat = read_chat(body, thinks=model.thinks)
+    options = read_options(body, model.defaults, model.n_vocab).on(model.cache)
+    top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
+    wanted = body.boolean("logprobs")
+    if top is not None and not wanted:
+        raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+    return Asked(options, (top or 0) if wanted else None, chat)
 
 
 def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = False) -> ChatRequest:
@@ -132,13 +148,15 @@ def _calls(message: Body) -> list[dict[str, Any]]:
 def _tools(body: Body) -> list[dict[str, Any]]:
     """The tools that the model may call: none where tool_choice says so."""
     tools = []
+    body.refuse("functions", ([],), "Functions are not supported by this server; use tools.")
+    body.refuse("function_call", ("none",), "Functions are not supported by this server; use tools.")
     for tool in _objects(body, "tools"):
         if tool.get("type") not in (None, "function"):
             raise invalid("Only tools of type 'function' are supported.", tool.param("type"), "unsupported_parameter")
         function = tool.nested("function")
-        _name(function)
         function.text("description")
         function.nested("parameters")
+        _name(function)
         tools.append({"type": "function", "function": dict(function.data)})
     choice = body.get("tool_choice")
     if isinstance(choice, dict) or choice == "required":
@@ -155,8 +173,6 @@ def _not_yet(param: str, message: str) -> ApiError:
 
 
 def _refuse_unsupported(body: Body) -> None:
-    body.refuse("functions", ([],), "Functions are not supported by this server; use tools.")
-    body.refuse("function_call", ("none",), "Functions are not supported by this server; use tools.")
     if body.get("tools"):
         body.refuse("parallel_tool_calls", (True,), "Answers cannot be held to a single tool call yet.")
     response_format = body.nested("response_format")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ds4.core.chat import EFFORTS, ChatRequest, Dialect
+from ds4.core.chat import EFFORTS, ChatRequest
 from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest, wrong_type
+from ds4.server.prompts import no_dialect
+from ds4.server.request import Body, GenerationRequest, Options, read_sampling, read_stops
+from ds4.server.surfaces.asked import Asked, Model, Shown
 from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.messages_turns import read_turns
+from ds4.server.surfaces.responses_tools import objects
 
 _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 
@@ -24,7 +27,24 @@ class MessagesRequest(GenerationRequest):
     warms: bool = False
 
 
-def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
+def read(body: Body, model: Model) -> Asked:
+    """A whole Messages body."""
+    if not model.chats:
+        raise no_dialect()
+    chat = read_chat(body, model.thinks)
+    max_tokens = body.integer("max_tokens", 0, 1 << 31, clamp=True)
+    if max_tokens is None:
+        raise invalid("'max_tokens' is required.", "max_tokens", "missing_field")
+    sampling = read_sampling(body, model.defaults, model.n_vocab)
+    stop = read_stops(body, "stop_sequences")
+    body.nested("metadata").text("user_id")
+    stream, reuse, ignore_eos = body.boolean("stream"), body.boolean("cache_prompt", True), body.boolean("ignore_eos")
+    shown = Shown(marks_cache(body), hides_thinking(body), max_tokens == 0, _budget(body))
+    options = Options(sampling, 1, max_tokens or 1, stop, ignore_eos, reuse, stream, include_usage=False)
+    return Asked(options.on(model.cache), chat=chat, shown=shown)
+
+
+def read_chat(body: Body, thinks: bool) -> ChatRequest:
     """What the body asks of the model's dialect; the same for an answer and for counting."""
     model = body.text("model")
     tools = _tools(body)
@@ -36,9 +56,9 @@ def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
             )
     body.refuse("mcp_servers", ([],), "This server does not call MCP servers; the client has to.")
     effort = _effort(config, "effort") or _effort(body, "reasoning_effort")
-    thinking = _thinking(body, effort, ALIASES.get(model or ""), dialect.thinks)
+    thinking = _thinking(body, effort, ALIASES.get(model or ""), thinks)
     # Effort is about the whole answer, so a model that does not think is not asked in vain.
-    return ChatRequest(read_turns(body), tools, thinking=thinking, effort=effort if dialect.thinks else None)
+    return ChatRequest(read_turns(body), tools, thinking=thinking, effort=effort if thinks else None)
 
 
 def hides_thinking(body: Body) -> bool:
@@ -74,6 +94,10 @@ def _effort(holder: Body, name: str) -> str | None:
     return effort
 
 
+def _budget(body: Body) -> int | None:
+    return body.nested("thinking").integer("budget_tokens", 0, 1 << 31, clamp=True)
+
+
 def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) -> bool | None:
     """None: as the model does by itself. Where nothing asks for thinking there is none: clients that do not know of it
     expect the answer in the first block."""
@@ -81,7 +105,7 @@ def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) 
     chosen = asked.text("type")
     if asked.data and chosen not in _THINKING:
         raise invalid(f"'thinking.type' must be one of {', '.join(_THINKING)}.", "thinking.type")
-    asked.integer("budget_tokens", 0, 1 << 31, clamp=True)
+    _budget(body)
     if chosen == "enabled":
         return True
     if chosen == "disabled" or not thinks:
@@ -93,16 +117,11 @@ def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) 
 
 def _tools(body: Body) -> list[dict[str, Any]]:
     """The tools that the model may call, without what is not about the model; none where tool_choice says so."""
-    value = body.get("tools")
-    if value is not None and not isinstance(value, list):
-        raise wrong_type("tools", "an array", value)
     tools = []
-    for index, item in enumerate(value or ()):
-        if not isinstance(item, dict):
-            raise wrong_type(f"tools[{index}]", "an object", item)
-        read = _tool(Body(item, f"tools[{index}]"))
-        if read is not None:
-            tools.append({"type": "function", "function": read})
+    for tool in objects(body, "tools"):
+        told = _tool(tool)
+        if told is not None:
+            tools.append({"type": "function", "function": told})
     return tools if _may_call(body, bool(tools)) else []
 
 
