@@ -42,7 +42,7 @@ INPUTS = {  # of the custom tool "patch": pieces of arguments, what each gives, 
     "none": (["rm -rf"], [""], "rm -rf"),
 }
 STORIES: dict[str, tuple[list[tuple[Any, ...]], tuple[str, str | None]]] = {
-    "text": ([("t", "Grüße, 世界 🌍!\n\"quoted\" \\ \x01\x7f\u2028")], ("stop", None)),
+    "text": ([("t", 'Grüße, 世界 🌍!\n"quoted" \\ \x01\x7f\u2028')], ("stop", None)),
     "nothing": ([], ("stop", None)),
     "cut text": ([("t", "a “b")], ("length", None)),
     "a stop": ([("t", "one two ")], ("stop", "EN\nDE")),
@@ -192,7 +192,13 @@ def event_line(event: Event, logprobs: list[list[tuple[int, float]]] | None) -> 
             return words(b"void", choice, first)
         case ("finish", choice, reason, stop):
             end = end_of(choice)
-            numbers = end["prompt"], end["cached"], end["completion"], *(double(t) for t in end["times"]), end["thought"]
+            numbers = (
+                end["prompt"],
+                end["cached"],
+                end["completion"],
+                *(double(t) for t in end["times"]),
+                end["thought"],
+            )
             return words(b"finish", choice, reason.encode(), *numbers, opt(stop))
         case ("fail", status, type, code, param, message):
             return words(b"fail", status, type, opt(code), opt(param), message)
@@ -492,7 +498,9 @@ class Messages(Said):
                 usage = {**self.usage(), "service_tier": "standard"}
                 blocks = [] if self.facts["warms"] else self.blocks()
                 # Inputs stand as the model wrote them, so they come in as text.
-                whole = dump(self.message([{k: v for k, v in b.items() if k != "raw"} for b in blocks], *self.reason(), usage))
+                whole = dump(
+                    self.message([{k: v for k, v in b.items() if k != "raw"} for b in blocks], *self.reason(), usage)
+                )
                 for block in blocks:
                     if "raw" in block:
                         whole = whole.replace('"input":"@"', f'"input":{block["raw"]}', 1)
@@ -560,7 +568,8 @@ class Responses(Said):
     surface = "responses"
     MEMBERS = {
         "id": "resp_1", "object": "response", "created_at": 1764400000, "model": "my/model", "metadata": {"k": "é"},
-        "parallel_tool_calls": True, "store": True, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 0.95,
+        "parallel_tool_calls": True, "store": True, "temperature": 1.0, "tool_choice": "auto", "tools": [],
+        "top_p": 0.95,
     }  # fmt: skip
 
     def __init__(self, streamed: bool, custom: str = "", **facts: Any) -> None:
