@@ -627,6 +627,9 @@ def responses() -> None:
         ({"encrypted_content": "ds4:aG1=", "summary": [{"text": "s"}]}, "s"),
     ):
         talk([{"type": "reasoning", **item}], [{"role": "assistant", "content": "", "reasoning_content": thought}])
+    apart = [{"role": "assistant", "content": "", "tool_calls": calls[:1]}]
+    apart += [{"role": "assistant", "content": "", "reasoning_content": "hm"}]
+    talk([call, reasoning], apart)
     good(
         "responses",
         {"instructions": "Be."},

@@ -38,6 +38,7 @@ WRITE = '{"path": "a.py", "n": 1.50, "deep": [{"x": null}]}'
 INPUTS = {  # of the custom tool "patch": pieces of arguments, what each gives, what the end gives
     "plain": (['{"input": "é', '\\"\\\\\\n\\ud83d', '\\ude00x"}'], ["é", '"\\\n', "😀x"], ""),
     "halves": (['{ "input" :\t"\\ud8', "3d\\u0041", '\\udc00 \\q"', "}"], ["", "\ufffdA", "\ufffd q", ""], ""),
+    "late": (['{"input": "\\ud83d\\ude', '00"}'], ["", "😀"], ""),
     "other": (['{"x": 1, "in', 'put": "y\\ud800"}'], ["", ""], "y\ufffd"),
     "none": (["rm -rf"], [""], "rm -rf"),
 }

@@ -119,7 +119,7 @@ class _Story:
         arrived = choose.of(_TIMES)
         first = arrived + choose.of((0.25, 0.0001234, 0.0)) if choose.below(4) else choose.of(_TIMES)
         last = first + choose.of((0.5, 3.3333, 0.0)) if choose.below(4) else choose.of(_TIMES)
-        times = (min(time, 1e12) for time in (arrived, first, last))
+        arrived, first, last = (min(time, 1e12) for time in (arrived, first, last))
         stop = choose.of((None, None, "END", "", '"\n'))
         return Finished(
             choice,
@@ -127,7 +127,9 @@ class _Story:
             prompt,
             choose.below(prompt + 1) if prompt < 256 else 7,
             choose.of(_COUNTS),
-            *times,
+            arrived,
+            first,
+            last,
             choose.of((0, 3)),
             stop,
         )
@@ -143,7 +145,7 @@ def _facts(choose: Choices, surface: Surface, streamed: bool, items: int) -> Fac
     bits = [bool(how >> n & 1) for n in range(8)]
     match surface:
         case "messages":
-            return MessagesFacts("msg_1", "m\u00e9", choose.of(_COUNTS), *bits[:2], bits[2] and bits[3], "req_1")
+            return MessagesFacts("msg_1", "m\u00e9", choose.of(_COUNTS), bits[0], bits[1], bits[2] and bits[3], "req_1")
         case "responses":
             members = dict(_MEMBERS[: choose.below(len(_MEMBERS) + 1)])
             suffixes = [f"{n:x}" for n in range(items)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from ds4.server import limits
 from ds4.server.errors import invalid
 from ds4.server.request import Body, read_options, text, token_ids, wrong_type
