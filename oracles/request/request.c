@@ -6,7 +6,7 @@
 #include "oracles/common/words.h"
 #include "oracles/request/request.h"
 
-static const char *const surfaces[] = {"chat", "completions", NULL};
+static const char *const surfaces[] = {"chat", "completions", "messages", NULL};
 
 /* ---- the tape ---- */
 
@@ -230,6 +230,7 @@ static bool read_surface(request *r) {
     switch (r->surface) {
     case CHAT: return read_chat(r);
     case COMPLETIONS: return read_completions(r);
+    case MESSAGES: return read_messages(r);
     default: return false;
     }
 }
