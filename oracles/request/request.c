@@ -6,7 +6,7 @@
 #include "oracles/common/words.h"
 #include "oracles/request/request.h"
 
-static const char *const surfaces[] = {"chat", "completions", "messages", NULL};
+static const char *const surfaces[] = {"chat", "completions", "messages", "responses", NULL};
 
 /* ---- the tape ---- */
 
@@ -231,7 +231,7 @@ static bool read_surface(request *r) {
     case CHAT: return read_chat(r);
     case COMPLETIONS: return read_completions(r);
     case MESSAGES: return read_messages(r);
-    default: return false;
+    default: return read_responses(r);
     }
 }
 
