@@ -11,20 +11,22 @@ from typing import Any
 import falcon
 import falcon.asgi
 
+from ds4.server.constraints import responses_format, told_of
 from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, invalid
 from ds4.server.events import Delta, Failed, HungUp
 from ds4.server.job import Job
-from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
 from ds4.server.service import Service
 from ds4.server.surfaces import wire
+from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.generation import begin_trace, connection_of, queued, read_body
+from ds4.server.surfaces.reading import read
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
-from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
+from ds4.server.surfaces.responses_request import ResponsesRequest, completed, made, read_talk, tokens
 from ds4.server.surfaces.wire import ResponseWriting
 
 log = logging.getLogger("ds4.server")
@@ -165,15 +167,6 @@ def not_found(id: str) -> ApiError:
     return ApiError(404, f"Response with id {id[:80]!r} not found.", code="not_found", param="response_id")
 
 
-def _check_carried(raw: bytes, body: Body) -> None:
-    """Items, tools and metadata go back to the client and into the store whole: all of them must be UTF-8's."""
-    if b"\\ud" in raw or b"\\uD" in raw:
-        try:
-            json.dumps(body.data, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise invalid("The body holds a lone surrogate.", code="invalid_json") from None
-
-
 class Responses:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -187,8 +180,7 @@ class Responses:
         desk, service = self.desk, self.desk.service
         served, connection = service.ready(), connection_of(req)
         body = await read_body(req, served)
-        _check_carried(connection.body, body)
-        asked = await read_request(body, served, desk.store)
+        asked = await made(read("responses", body, model_of(served)), body, served, desk.store)
         await served.constraints.compile(asked.generation)
         connection.sign(asked.generation)
         if connection.gone:
@@ -312,8 +304,10 @@ class InputTokens:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served = self.desk.service.ready()
-        chat, _, _ = await read_chat(await read_body(req, served), served, self.desk.store)
-        _, ids = await tokens(chat, served)
+        body = await read_body(req, served)
+        talk = read_talk(body, model_of(served))
+        chat = talk.chat if talk.whole else (await completed(talk.chat, talk.items, body, self.desk.store))[0]
+        _, ids = await tokens(told_of(chat, responses_format(body), served.prompts.dialect()), served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
 
