@@ -49,15 +49,17 @@ def item_id(prefix: str) -> str:
     return new_id(prefix).replace("-", "_", 1)
 
 
-async def read_chat(body: Body, served: Served, store: ResponseStore) -> tuple[ChatRequest, Tools, list[Item]]:
-    """What the model is asked, its tools, and the request's own items."""
+async def read_chat(
+    body: Body, served: Served, store: ResponseStore, owner: str
+) -> tuple[ChatRequest, Tools, list[Item]]:
+    """What the model is asked, its tools, and the request's own items. owner: whose responses it may build on."""
     dialect = served.prompts.dialect()
     tools, own = read_tools(body), read_input(body)
     previous, instructions = body.text("previous_response_id"), body.text("instructions")
-    earlier = [] if previous is None else await _earlier(previous, store)
+    earlier = [] if previous is None else await _earlier(previous, store, owner)
     if not own and not earlier:
         raise invalid("'input' must hold at least one item.", "input", "missing_field")
-    own = await _found(own, store)
+    own = await _found(own, store, owner)
     talk = messages([*earlier, *own], len(earlier))
     if instructions:
         talk.insert(0, {"role": "system", "content": instructions})
@@ -85,7 +87,7 @@ async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[in
     return ChatAnswer(served.prompts.dialect(), prompt, names=chat.names), ids
 
 
-async def read_request(body: Body, served: Served, store: ResponseStore) -> ResponsesRequest:
+async def read_request(body: Body, served: Served, store: ResponseStore, owner: str) -> ResponsesRequest:
     _refuse_unsupported(body)
     options = read_options(body, served.defaults, served.tokenizer.n_vocab)
     most = body.integer("max_output_tokens", 1, 1 << 31, clamp=True)
@@ -100,7 +102,7 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         raise invalid(
             "A response in the background cannot be streamed; retrieve it instead.", "stream", "unsupported_parameter"
         )
-    chat, tools, own = await read_chat(body, served, store)
+    chat, tools, own = await read_chat(body, served, store, owner)
     answer, ids = await tokens(chat, served)
     asked = responses_format(body)
     grammar = await served.constraints.of_chat(asked, answer.dialect, chat, answer.prompt)
@@ -153,15 +155,15 @@ _PREFIXES = {
 }
 
 
-async def _earlier(previous: str, store: ResponseStore) -> list[Item]:
+async def _earlier(previous: str, store: ResponseStore, owner: str) -> list[Item]:
     try:
-        if (await store.get(previous)).running:
+        if (await store.get(previous, owner)).running:
             raise invalid(
                 f"Previous response with id {previous[:80]!r} has not ended yet.",
                 "previous_response_id",
                 "previous_response_in_progress",
             )
-        return await store.conversation(previous)
+        return await store.conversation(previous, owner)
     except Missing as missing:
         why = "" if missing.id == previous else f": {missing.id!r}, which it builds on, is gone"
         raise invalid(
@@ -171,12 +173,12 @@ async def _earlier(previous: str, store: ResponseStore) -> list[Item]:
         ) from None
 
 
-async def _found(items: list[Item], store: ResponseStore) -> list[Item]:
+async def _found(items: list[Item], store: ResponseStore, owner: str) -> list[Item]:
     """The items, with what references name in their places."""
     wanted = references(items)
     if not wanted:
         return items
-    found = await store.find(wanted)
+    found = await store.find(wanted, owner)
     whole = []
     for index, item in enumerate(items):
         if item["type"] == "item_reference":
