@@ -159,7 +159,8 @@ static bool read_logprobs(request *r) {
 
 bool read_chat(request *r) {
     const field *body = &r->root;
-    const field functions = member_of(r, body, "functions"), call = member_of(r, body, "function_call"), effort = member_of(r, body, "reasoning_effort");
+    const field functions = member_of(r, body, "functions"), call = member_of(r, body, "function_call");
+    const field effort = member_of(r, body, "reasoning_effort");
     text model;
     if (!r->dialect) return deny_plainly(r, "no_chat_template");
     if (!text_of(r, body, "model", &model) || !read_conversation(r)) return false;

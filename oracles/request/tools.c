@@ -77,8 +77,8 @@ static void put_schema(request *r, bool custom, const field *parameters) {
     buffer *out = &r->tools.data;
     put_key(out, ", ", "parameters");
     if (custom)
-        buffer_text(out, "{\"type\": \"object\", \"properties\": {\"input\": {\"type\": \"string\", \"description\": \"The input, as plain text.\"}}, "
-                         "\"required\": [\"input\"]}");
+        buffer_text(out, "{\"type\": \"object\", \"properties\": {\"input\": {\"type\": \"string\", "
+                         "\"description\": \"The input, as plain text.\"}}, \"required\": [\"input\"]}");
     else if (parameters->node == ABSENT) buffer_text(out, "{\"type\": \"object\", \"properties\": {}}");
     else json_write(&r->body, parameters->node, out);
 }
