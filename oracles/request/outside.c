@@ -72,6 +72,7 @@ static const char *outside_responses(const request *r) {
     const size_t choice = of_body(r, "tool_choice"), format = find_member(&r->body, of_body(r, "text"), "format"), tools = of_body(r, "tools");
     if (!absent_or(choice, node_is(&r->body, choice, "auto"))) return "tool_choice";
     if (!absent_or(format, is_plain_format(r, format))) return "text.format";
+    if (find_member(&r->body, of_body(r, "thinking"), "budget_tokens") != ABSENT) return "thinking.budget_tokens";
     if (!all_tools(r, tools, 2, tool_is_loose)) return "tools.strict";
     return all_tools(r, tools, 2, tool_takes_text) ? NULL : "tools.format";
 }
@@ -80,6 +81,9 @@ const char *outside_of(const request *r) {
     static const char *const everywhere[] = {"grammar", "regex", "thinking_budget"};
     for (size_t i = 0; i < sizeof everywhere / sizeof *everywhere; i++)
         if (of_body(r, everywhere[i]) != ABSENT) return everywhere[i];
+    if (r->surface != COMPLETIONS && find_member(&r->body, of_body(r, "reasoning"), "max_tokens") != ABSENT) return "reasoning.max_tokens";
+    if (r->surface != MESSAGES && !absent_or_false(r, find_member(&r->body, of_body(r, "stream_options"), "include_progress")))
+        return "stream_options.include_progress";
     switch (r->surface) {
     case CHAT: return outside_chat(r);
     case COMPLETIONS: return outside_completions(r);

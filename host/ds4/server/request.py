@@ -298,7 +298,8 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     max_tokens = body.integer("max_completion_tokens", 1, 1 << 31, clamp=True)
     if max_tokens is None:
         max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
-    told, stream = body.nested("stream_options"), body.boolean("stream")
+    told = body.nested("stream_options")
+    usage, progress = told.boolean("include_usage"), told.boolean("include_progress")
     return Options(
         sampling=read_sampling(body, defaults, n_vocab),
         n=body.integer("n", 1, limits.MAX_CHOICES) or 1,
@@ -306,9 +307,9 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
         stop=read_stops(body),
         ignore_eos=body.boolean("ignore_eos"),
         cache_prompt=body.boolean("cache_prompt", True),
-        stream=stream,
-        include_usage=told.boolean("include_usage"),
-        progress=told.boolean("include_progress") and stream,
+        stream=(stream := body.boolean("stream")),
+        include_usage=usage,
+        progress=progress and stream,
     )
 
 
