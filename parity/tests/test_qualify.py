@@ -85,20 +85,17 @@ def test_a_file_has_its_own_row_and_other_weights_under_its_name_start_afresh(tm
 def test_the_performance_axis_is_taken_only_from_a_comparison_that_was_not_lost(tmp_path: Path) -> None:
     path = Path("SmolLM2.Q4_1.gguf")
     lost = "prefill Q4_1 t=1 ratio 1.20 [1.1-1.3]  ours 9 theirs 8 tok/s\ndecode Q4_1 t=1 ratio 0.97 [0.9-1]  ours 9\n"
-    outcome = qualify.Outcome()
-    qualify.peer_claims(lost, [path], outcome)
+    outcome = qualify.peer_claims(lost, [path])
     assert not outcome.claims and "decode Q4_1" in outcome.failures[0]
     with pytest.raises(GateError, match="no comparison"):
-        qualify.peer_claims("all is well", [path], outcome)
+        qualify.peer_claims("all is well", [path])
 
 
 @needs_model
 def test_a_comparison_that_was_won_names_its_least_ratio(tmp_path: Path) -> None:
     path = Path(os.environ["DS4_EMBEDDED_MODEL"])
     text = "prefill Q4_1 t=1 ratio 1.20 [1.1-1.3]  ours\ndepth Q4_1 t=2 ratio 1.05 [1-2]  ours\n"
-    outcome = qualify.Outcome()
-    qualify.peer_claims(text, [path], outcome)
-    ((evidence, claim),) = outcome.claims
+    ((evidence, claim),) = qualify.peer_claims(text, [path]).claims
     assert evidence == qualify.PEER and "1.05 at least (depth" in claim.figure and claim.context == 2176
 
 
