@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -54,9 +54,9 @@ class Suite:
 
 SUITES = (
     Suite("parity/tests/test_families.py", ("gemma3", "llama", "qwen2", "qwen3", "qwen3moe", "smollm3")),
+    Suite("parity/tests/test_logits_deepseek4.py", ("deepseek4",), "DS4_MINI_MODEL"),
     Suite("parity/tests/test_logits.py", ("llama",), "DS4_EMBEDDED_MODEL"),
     Suite("parity/tests/test_logits_gemma3.py", ("gemma3",), "DS4_GEMMA3_MODEL"),
-    Suite("parity/tests/test_logits_deepseek4.py", ("deepseek4",), "DS4_MINI_MODEL"),
 )
 
 
@@ -84,9 +84,9 @@ def sources() -> str:
 # ---- tests ----
 
 
-def run_suite(suite: Suite, outcome: Outcome) -> None:
+def run_suite(suite: Suite) -> Outcome:
     """Runs the tests of a file that prove something, in a process of its own; they count when all of them passed."""
-    outcome.ran.add((None, suite.path))
+    outcome = Outcome(ran={(None, suite.path)})
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "-c", "pytest.ini", "--rootdir=.", "-p", "no:cacheprovider"]
@@ -98,11 +98,12 @@ def run_suite(suite: Suite, outcome: Outcome) -> None:
         )  # fmt: skip
         if ran.returncode != 0 or not report.exists():
             outcome.failures.append(f"{suite.path}: {ran.stdout[-1500:]}{ran.stderr[-500:]}")
-            return
+            return outcome
         found = list(claims_of(report.read_bytes(), suite.path))
     if not found:
         raise GateError("its tests prove nothing", subject=suite.path, expected="a claim", found="none")
     outcome.claims += found
+    return outcome
 
 
 def claims_of(report: bytes, path: str) -> Iterable[tuple[str, Claim]]:
@@ -126,8 +127,9 @@ _LINE = re.compile(
 _DEPTH = {"prefill": 512, "decode": 128, "depth": 2048 + 128, "server": 0}
 
 
-def peer_claims(text: str, paths: Sequence[Path], outcome: Outcome) -> None:
+def peer_claims(text: str, paths: Sequence[Path]) -> Outcome:
     """The performance axis of the files that a comparison measured: its least ratio of rates is 1 or more."""
+    outcome = Outcome()
     measured: dict[str, list[re.Match[str]]] = {}
     for match in _LINE.finditer(text):
         measured.setdefault(match["kind"], []).append(match)
@@ -150,6 +152,7 @@ def peer_claims(text: str, paths: Sequence[Path], outcome: Outcome) -> None:
                 artifact=str(path), numeric="ship", kv="f16", context=max(_DEPTH[line["test"]] for line in lines),
                 banks=8 if any(line["test"] == "server" for line in lines) else 1,
             )))  # fmt: skip
+    return outcome
 
 
 # ---- the table ----
@@ -253,20 +256,24 @@ def main(arguments: Sequence[str]) -> int:
     caller = os.environ.get("DS4_CALLER_DIR") or os.environ.get("BUILD_WORKING_DIRECTORY") or "."
     models = [Path(caller, name).absolute() for name in args.model]
     present = [Path(os.environ[name]).absolute() for name in FILES if os.environ.get(name)]
-    outcome = Outcome()
     if args.peer:
-        peer_claims(Path(caller, args.peer).read_text(encoding="utf-8"), models or present, outcome)
+        checks: Iterable[Outcome] = [
+            peer_claims(Path(caller, args.peer).read_text(encoding="utf-8"), models or present)
+        ]
     else:
-        _check(args.families, models, present, outcome)
-    table = merged(before, outcome, today()[:10], digest)
-    replace_file(path(), dump(table))
+        checks = _checks(args.families, models, present)
+    table, failures = list(before), []
+    for outcome in checks:  # written after each, so that what has passed stands when the rest is stopped
+        table = merged(table, outcome, today()[:10], digest)
+        replace_file(path(), dump(table))
+        failures += outcome.failures
     sys.stdout.write(show(table, digest))
-    for failure in outcome.failures:
+    for failure in failures:
         say(f"NOT VERIFIED: {failure}")
-    return int(bool(outcome.failures))
+    return int(bool(failures))
 
 
-def _check(families: Sequence[str], models: Sequence[Path], present: Sequence[Path], outcome: Outcome) -> None:
+def _checks(families: Sequence[str], models: Sequence[Path], present: Sequence[Path]) -> Iterator[Outcome]:
     for suite in SUITES:
         weights = os.environ.get(suite.model, "") if suite.model else ""
         if suite.model and not weights:
@@ -275,13 +282,14 @@ def _check(families: Sequence[str], models: Sequence[Path], present: Sequence[Pa
             continue
         elif not families or set(families) & set(suite.families):
             say(f"{suite.path} ...")
-            run_suite(suite, outcome)
+            yield run_suite(suite)
     for model in models or present:
         if not families or qualify_file.family_of(model) in families:
             say(f"{model.name}: loader, state, api ...")
             for evidence, check in qualify_file.CHECKS.items():
-                outcome.ran.add((model.name, evidence))
+                outcome = Outcome(ran={(model.name, evidence)})
                 try:
                     outcome.claims += [(evidence, claim) for claim in check(model)]
                 except qualify_file.FAILURES as error:
                     outcome.failures.append(f"{model.name}: {evidence}: {error}")
+                yield outcome

@@ -9,8 +9,11 @@ import pytest
 from ds4.core import inventory, qualified
 from ds4.core.qualified import AXES, Proof, Row
 from ds4.errors import Ds4Error, EngineError
+from ds4.sys.native import NativeSession
+from ds4.sys.native import Row as NativeRow
 
 from parity import qualify, qualify_file
+from parity.live.process import Failure
 from parity.proof import PROPERTY, Claim, parse
 from parity.registry import ROOT, GateError
 
@@ -85,20 +88,17 @@ def test_a_file_has_its_own_row_and_other_weights_under_its_name_start_afresh(tm
 def test_the_performance_axis_is_taken_only_from_a_comparison_that_was_not_lost(tmp_path: Path) -> None:
     path = Path("SmolLM2.Q4_1.gguf")
     lost = "prefill Q4_1 t=1 ratio 1.20 [1.1-1.3]  ours 9 theirs 8 tok/s\ndecode Q4_1 t=1 ratio 0.97 [0.9-1]  ours 9\n"
-    outcome = qualify.Outcome()
-    qualify.peer_claims(lost, [path], outcome)
+    outcome = qualify.peer_claims(lost, [path])
     assert not outcome.claims and "decode Q4_1" in outcome.failures[0]
     with pytest.raises(GateError, match="no comparison"):
-        qualify.peer_claims("all is well", [path], outcome)
+        qualify.peer_claims("all is well", [path])
 
 
 @needs_model
 def test_a_comparison_that_was_won_names_its_least_ratio(tmp_path: Path) -> None:
     path = Path(os.environ["DS4_EMBEDDED_MODEL"])
     text = "prefill Q4_1 t=1 ratio 1.20 [1.1-1.3]  ours\ndepth Q4_1 t=2 ratio 1.05 [1-2]  ours\n"
-    outcome = qualify.Outcome()
-    qualify.peer_claims(text, [path], outcome)
-    ((evidence, claim),) = outcome.claims
+    ((evidence, claim),) = qualify.peer_claims(text, [path]).claims
     assert evidence == qualify.PEER and "1.05 at least (depth" in claim.figure and claim.context == 2176
 
 
@@ -124,14 +124,14 @@ class Forgetful:
     def copy(self, source: int, target: int, length: int) -> None:
         self._session.copy(source, target, length)  # type: ignore[attr-defined]
         self._session.truncate(target, length - 1)  # type: ignore[attr-defined]
-        self._session.wait(self._session.submit([qualify_file.Row(target, length - 1, 5)]))  # type: ignore[attr-defined]
+        self._session.wait(self._session.submit([NativeRow(target, length - 1, 5)]))  # type: ignore[attr-defined]
 
 
 @needs_model
 def test_a_copy_that_holds_something_else_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = qualify_file.NativeSession
+    real = NativeSession
     monkeypatch.setattr(qualify_file, "NativeSession", lambda *args: Forgetful(real(*args)))
-    with pytest.raises((qualify_file.Failure, EngineError), match="a copy goes on with other logits"):
+    with pytest.raises((Failure, EngineError), match="a copy goes on with other logits"):
         qualify_file.state(Path(os.environ["DS4_EMBEDDED_MODEL"]))
 
 
