@@ -15,6 +15,7 @@ from ds4.server.disconnect import App as ASGIApp
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body
 from ds4.server.errors import ApiError, ClientGone, from_error
+from ds4.server.openapi.document import Document
 from ds4.server.page import add_routes as add_page
 from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
@@ -85,6 +86,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
     add_responses(app, service)
     app.add_route("/v1/stats", Stats(service))
+    app.add_route("/openapi.json", Document())
     add_page(app)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
