@@ -125,13 +125,11 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
     head = {"id": generation.id, "object": "response", "created_at": generation.created, **head}
     head |= {"background": background, "store": stores, "max_output_tokens": most}
     head |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_logprobs": top or 0}
-    for item in own:
-        item.setdefault("id", item_id(_PREFIXES.get(item["type"], "item")))
     return ResponsesRequest(
         generation,
         head,
         tools,
-        own,
+        _with_ids(own),
         previous=body.text("previous_response_id"),
         store=stores,
         background=background,
@@ -149,6 +147,16 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
 }
+
+
+def _with_ids(items: list[Item]) -> list[Item]:
+    """The items, each with an id: what clients name them by, and the store finds them by."""
+    named = []
+    for index, item in enumerate(items):
+        given = item.get("id")
+        id = item_id(_PREFIXES.get(item["type"], "item")) if given is None else text(given, f"input[{index}].id")
+        named.append({**item, "id": id})
+    return named
 
 
 async def _earlier(previous: str, store: ResponseStore) -> list[Item]:
