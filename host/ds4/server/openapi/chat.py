@@ -9,10 +9,10 @@ from ds4.server.openapi.operations import events, post
 from ds4.server.openapi.sampling import (
     EFFORT,
     MODEL,
+    budgets,
     grammars,
     options,
     response_format,
-    thought,
     tool_choice,
     unsupported,
 )
@@ -82,14 +82,16 @@ _CHOICE = tool_choice(
     obj(
         {
             "type": only("allowed_tools"),
-            "allowed_tools": obj(
-                {
-                    "mode": maybe(one_of("auto", "required")),
-                    "tools": maybe(array(obj({"type": only("function"), "function": _NAMED}, ["function"]))),
-                },
+            "allowed_tools": maybe(
+                obj(
+                    {
+                        "mode": maybe(one_of("auto", "required")),
+                        "tools": maybe(array(obj({"function": _NAMED}, ["function"]))),
+                    }
+                )
             ),
         },
-        ["type", "allowed_tools"],
+        ["type"],
     ),
 )
 
@@ -134,13 +136,12 @@ SCHEMAS: dict[str, Schema] = {
             **conversation(),
             **options(),
             **grammars(),
-            **thought(),
+            **budgets(),
             "response_format": response_format(),
             "logprobs": maybe(boolean("Tell each token's log-probability.")),
             "top_logprobs": maybe(
                 integer("With logprobs: how many likeliest tokens to tell.", 0, limits.MAX_TOP_LOGPROBS)
             ),
-            "reasoning": maybe(obj({"max_tokens": maybe(integer("Most tokens to think for.", 0))})),
         },
         ["messages"],
     ),
@@ -282,8 +283,9 @@ PATHS: dict[str, Any] = {
             ref("ChatCompletion"),
             tag="chat",
             stream=events(
-                "Messages `data: ` with a ChatCompletionChunk each, the last one `data: [DONE]`; comments in between.",
+                "Messages `data: ` with a ChatCompletionChunk each, and [DONE] at the end; comments in between.",
                 ["ChatCompletionChunk", "Error"],
+                last="[DONE]",
             ),
             examples=EXAMPLES,
         )

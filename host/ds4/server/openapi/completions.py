@@ -105,8 +105,9 @@ PATHS: dict[str, Any] = {
             ref("Completion"),
             tag="completions",
             stream=events(
-                "Messages `data: ` with a CompletionChunk each, the last one `data: [DONE]`; comments in between.",
+                "Messages `data: ` with a CompletionChunk each, and [DONE] at the end; comments in between.",
                 ["CompletionChunk", "Error"],
+                last="[DONE]",
             ),
             examples=EXAMPLES,
         )

@@ -27,8 +27,8 @@ _ABOUT = """\
 A local inference server with the APIs that coding agents and SDKs speak.
 
 Fields that are not named here are ignored in requests, and null means that a field is not given. Answers may have more
-fields than are named. Keys are asked for only where the server was started with any. HEAD is answered where GET is
-described for it, as GET without a body."""
+fields than are named. Keys are asked for only where the server was started with any. What answers about the server
+takes HEAD beside GET, and every path OPTIONS, whose answer has Allow."""
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.server.openapi.operations import events, post
-from ds4.server.openapi.sampling import EFFORT, MODEL, budget, drawing, flat_format, grammars, stops, switches, thought
+from ds4.server.openapi.sampling import EFFORT, MODEL, budget, budgets, drawing, flat_format, grammars, stops, switches
 from ds4.server.openapi.shapes import (
     Schema,
     anything,
@@ -51,11 +51,12 @@ _DOCUMENT = obj(
     "A document that is text.",
 )
 _REFERENCE = obj({"type": only("tool_reference"), "tool_name": maybe(string())}, ["type"])
+_OTHER = obj({"type": string("Another kind: it is named in its place.")}, ["type"])
 _RESULT = obj(
     {
         "type": only("tool_result"),
         "tool_use_id": string("The call that this is the result of.", minLength=1),
-        "content": maybe(either(string(), array(either(_TEXT, _FOUND, _DOCUMENT, _REFERENCE)))),
+        "content": maybe(either(string(), array(either(_TEXT, _FOUND, _DOCUMENT, _REFERENCE, _OTHER)))),
         "is_error": maybe(boolean("The tool failed.")),
         **_CACHE,
     },
@@ -102,11 +103,12 @@ _TOOL = obj(
 )
 _CHOICE = obj(
     {
-        "type": one_of("auto", "any", "tool", "none", about="Whether tools may or must be called."),
-        "name": string("With tool: which.", minLength=1),
+        "type": one_of("auto", "any", "tool", "none"),
+        "name": anything("With tool: which, as a string."),
         "disable_parallel_tool_use": maybe(boolean("One call in an answer at most.")),
     },
     ["type"],
+    "Whether tools may or must be called, and which.",
 )
 
 
@@ -194,12 +196,11 @@ SCHEMAS: dict[str, Schema] = {
             **_talk(),
             **drawing(),
             **switches(),
-            **thought(),
+            **budgets(),
             "max_tokens": integer("Most tokens of the answer; 0 reads and keeps the prompt without answering.", 0),
             "stop_sequences": stops(),
             "metadata": maybe(obj({"user_id": maybe(string("Not used."))}, about="About the request.")),
             "cache_control": anything("Marks the whole prompt as to be cached."),
-            "reasoning": maybe(obj({"max_tokens": budget("Most tokens to think for.", 0)})),
         },
         ["messages", "max_tokens"],
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ds4.server.openapi.shapes import Schema, either, obj, ref, string
+from ds4.server.openapi.shapes import Schema, either, obj, only, ref, string
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -37,7 +37,10 @@ def errors(envelope: str, *more: int) -> dict[str, Any]:
 
 def refusals() -> dict[str, Any]:
     """The components that `errors` refers to."""
-    return {f"{name}{status}": _refusal(status, name) for name in ("Error", "AnthropicError") for status in _WHY}
+    openai = {f"Error{status}": _refusal(status, "Error") for status in _WHY}
+    anthropic = {f"Anthropic{name}": _refusal(int(name[-3:]), "AnthropicError") for name in openai}
+    del anthropic["AnthropicError426"]  # of Responses alone
+    return openai | anthropic
 
 
 def _refusal(status: int, envelope: str) -> dict[str, Any]:
@@ -56,9 +59,11 @@ def json_answer(about: str, schema: Schema) -> dict[str, Any]:
     return {"description": about, "content": {JSON: {"schema": schema}}}
 
 
-def events(about: str, of: list[str]) -> dict[str, Any]:
-    """A stream. The schema is one event's, whose data is JSON of one of these components: `of`."""
+def events(about: str, of: list[str], last: str | None = None) -> dict[str, Any]:
+    """A stream. The schema is one event's, whose data is JSON of one of these components, `of`, or `last`."""
     data = string(contentMediaType=JSON, contentSchema=either(*map(ref, of)))
+    if last is not None:
+        data = either(only(last), data)
     return {"schema": obj({"event": string("Its name, where it has one."), "data": data}, ["data"], about)}
 
 

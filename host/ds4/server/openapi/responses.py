@@ -14,7 +14,7 @@ from ds4.server.openapi.sampling import (
     flat_format,
     grammars,
     options,
-    thought,
+    thinking_budget,
     tool_choice,
     unsupported,
 )
@@ -83,15 +83,12 @@ SCHEMAS: dict[str, Schema] = {
         {
             **_talk(),
             **options(),
-            **thought(),
+            **thinking_budget(),
             "max_output_tokens": budget("Most tokens of the answer."),
-            "thinking": maybe(
-                either(
-                    boolean(),
-                    obj({"budget_tokens": budget("Most tokens to think for.", 0)}),
-                    about="As in chat completions; here only the budget counts.",
-                )
-            ),
+            "thinking": {
+                "properties": {"budget_tokens": budget("Most tokens to think for.", 0)},
+                "description": "As in chat completions; here only the budget counts.",
+            },
             "max_tool_calls": budget("Told back; not used."),
             "include": maybe(
                 array(string(), "message.output_text.logprobs and reasoning.encrypted_content are known.")

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from ds4.server.openapi.shapes import Schema, array, boolean, either, mapping, maybe, obj, one_of, only, string
+from ds4.server.openapi.shapes import (
+    Schema,
+    anything,
+    array,
+    boolean,
+    either,
+    mapping,
+    maybe,
+    obj,
+    one_of,
+    only,
+    string,
+)
 
 _PART = either(
     obj({"type": one_of("input_text", "output_text", "text"), "text": string()}, ["type", "text"]),
@@ -11,7 +23,7 @@ _PART = either(
 )
 _TEXTS = either(string(), array(_PART), about="Text, or parts of text.")
 _ID = {"id": maybe(string("The item's; made up where there is none."))}
-_STATUS = {"status": maybe(string("Not read."))}
+_STATUS = {"status": anything("Not read.")}
 _THOUGHT = obj({"text": maybe(string())}, about="A part of a thought.")
 _NAMESPACE = {"namespace": maybe(string("That the tool is of."))}
 
@@ -121,9 +133,9 @@ _SPACE = obj(
     "Tools under one name.",
 )
 _OTHERS = obj(
-    {"type": one_of("web_search", "file_search", "code_interpreter", "image_generation", "mcp", "local_shell")},
+    {"type": string("web_search, file_search, …")},
     ["type"],
-    "What only OpenAI's servers run: the model is not told of it.",
+    "What only OpenAI's servers run, and kinds that are not known: the model is not told of them.",
 )
 TOOL: Schema = either(_FUNCTION, _CUSTOM, _SPACE, _OTHERS, about="A tool, by its type.")
 

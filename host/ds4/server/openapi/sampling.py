@@ -8,6 +8,7 @@ from ds4.core.chat import EFFORTS
 from ds4.server import limits
 from ds4.server.openapi.shapes import (
     Schema,
+    anything,
     array,
     boolean,
     either,
@@ -108,7 +109,7 @@ def grammars() -> dict[str, Schema]:
 def schema_fields() -> dict[str, Schema]:
     return {
         "name": maybe(string("Of the format; not read otherwise.", maxLength=64)),
-        "schema": {"type": ["object", "boolean"], "description": "A JSON schema that the answer has to fit."},
+        "schema": anything("A JSON schema that the answer has to fit."),
         "strict": maybe(boolean("False: pass over what is not known of the schema instead of refusing it.")),
     }
 
@@ -129,11 +130,15 @@ def _formats(schema_format: Schema) -> Schema:
     return maybe(either(plain, schema_format, obj({}, maxProperties=0), about="What the answer must look like."))
 
 
-def thought() -> dict[str, Schema]:
-    """Bounds on reasoning, in the names that are in use."""
-    return {
-        "thinking_budget": budget("Most tokens to think for.", 0),
-    }
+def thinking_budget() -> dict[str, Schema]:
+    return {"thinking_budget": budget("Most tokens to think for.", 0)}
+
+
+def budgets() -> dict[str, Schema]:
+    """Bounds on reasoning, in the names that are in use beside `thinking`."""
+    fields = {"max_tokens": budget("Most tokens to think for.", 0)}
+    reasoning = {"properties": fields, "description": "thinking_budget under another name; read if it is an object."}
+    return {**thinking_budget(), "reasoning": reasoning}
 
 
 def unsupported(about: str, *values: Any) -> Schema:

@@ -11,20 +11,18 @@ from ds4.server.openapi.shapes import Schema, array, boolean, either, integer, m
 _OPENS = {"add_generation_prompt": maybe(boolean("Up to where the answer begins. Default true."))}
 _TALK = {name: schema for name, schema in conversation().items() if name != "messages"}
 _MESSAGES = array(ref("ChatMessage"), "A conversation.", minItems=1)
+_SWITCHES = {
+    "add_special": maybe(boolean("Put the beginning's token in front, where the model wants it.")),
+    "parse_special": maybe(boolean("Read markup as such. Default true.")),
+    "with_pieces": maybe(boolean("Tell each token's text too.")),
+}
 
 SCHEMAS: dict[str, Schema] = {
-    "TokenizeRequest": obj(
-        {
-            "content": maybe(string("The text.")),
-            "prompt": maybe(string("content under another name, which gives way.")),
-            "messages": maybe(array(ref("ChatMessage"), "A conversation instead of a text.", minItems=1)),
-            **_TALK,
-            **_OPENS,
-            "add_special": maybe(boolean("Put the beginning's token in front, where the model wants it.")),
-            "parse_special": maybe(boolean("Read markup as such. Default true.")),
-            "with_pieces": maybe(boolean("Tell each token's text too.")),
-        },
-        about="One of content, prompt and messages.",
+    "TokenizeRequest": either(
+        obj({"content": string("The text."), **_SWITCHES}, ["content"]),
+        obj({"prompt": string("The text, where there is no content."), **_SWITCHES}, ["prompt"]),
+        obj({"messages": _MESSAGES, **_TALK, **_OPENS, **_SWITCHES}, ["messages"]),
+        about="A text, or a conversation, which goes first.",
     ),
     "Tokens": whole(
         {
