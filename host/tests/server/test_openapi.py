@@ -46,7 +46,7 @@ def routes() -> dict[str, set[str]]:
             node = pending.pop()
             pending += node.children
             if node.resource is not None:
-                path = re.sub(r"\{(\w+):\w+\}", r"{\1}", node.uri_template)
+                path = re.sub(r"\{(\w+):\w+\}", r"{\1}", node.uri_template or "")
                 handlers = vars(type(node.resource)) | dict.fromkeys(dir(node.resource), 0)
                 found[path] = {name.removeprefix("on_") for name in handlers if name.startswith("on_")} & METHODS
         return found

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import schemathesis
 from ds4.server.openapi.document import document
-from schemathesis import engine
+from schemathesis import BaseSchema, engine
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events
 from support.documented import served
@@ -90,7 +90,7 @@ def ask(live: LiveServer) -> Run:
             "checks": {"enabled": False, **{name: {"enabled": True} for name in CHECKS}},
         }
     )
-    schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{live.port}/openapi.json", config=config)
+    schema: BaseSchema = schemathesis.openapi.from_url(f"http://127.0.0.1:{live.port}/openapi.json", config=config)
     for path in document()["paths"]:
         if live.get(path)[0] == 404 and "{" not in path:
             schema = schema.exclude(path=path)  # described before it is served
