@@ -185,7 +185,7 @@ async def made(asked: Asked, body: Body, served: Served, store: ResponseStore, o
         created=int(time.time()),
     )
     head = {"id": generation.id, "object": "response", "created_at": generation.created, **kept.head}
-    own = [item if "id" in item else {**item, "id": item_id(_PREFIXES.get(item["type"], "item"))} for item in own]
+    own = _with_ids(own)
     return ResponsesRequest(
         generation,
         head,
@@ -208,6 +208,16 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
 }
+
+
+def _with_ids(items: list[Item]) -> list[Item]:
+    """The items, each with an id: what clients name them by, and the store finds them by."""
+    named = []
+    for index, item in enumerate(items):
+        given = item.get("id")
+        id = item_id(_PREFIXES.get(item["type"], "item")) if given is None else text(given, f"input[{index}].id")
+        named.append({**item, "id": id})
+    return named
 
 
 async def _earlier(previous: str, store: ResponseStore, owner: str) -> list[Item]:
