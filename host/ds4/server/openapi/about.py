@@ -8,7 +8,6 @@ from ds4.server.openapi.operations import get, in_path, json_answer
 from ds4.server.openapi.shapes import (
     Schema,
     array,
-    either,
     integer,
     mapping,
     maybe,
@@ -57,21 +56,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "model": maybe(string("Which one is loaded.")),
             "queue": maybe(obj({"running": _COUNT, "waiting": _COUNT}, ["running", "waiting"], "Answers.")),
-            "banks": maybe(
-                either(
-                    array(
-                        whole(
-                            {
-                                "index": _COUNT,
-                                "state": one_of("busy", "warm", "free"),
-                                "tokens": integer("Held.", 0),
-                                "owner": maybe(mapping(_COUNT, "The answer that it works for.")),
-                            }
-                        )
-                    ),
-                    mapping(about="How many are in which state."),
-                )
-            ),
+            "banks": maybe(mapping(about="How many are in which state, and what each holds.")),
         },
         ["model", "queue", "banks"],
         "State and counts since the start, in sections.",
