@@ -37,7 +37,6 @@ class Completions(Generating):
             stream=options.stream,
             include_usage=options.include_usage,
             progress=options.progress,
-            surface="completions",
         )
 
     def progress(self, request: GenerationRequest, served: Served, event: Progress) -> bytes:

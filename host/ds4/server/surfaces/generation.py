@@ -66,8 +66,7 @@ class Generating(ABC):
         body = await read_body(req, served)
         request = await self.parse(body, served)
         await served.constraints.compile(request)
-        request.nbytes, request.client = len(connection.body), connection.client
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(request)
         if connection.gone:
             raise ClientGone
         served = self.service.ready()  # it may have begun to stop while the prompt was tokenised

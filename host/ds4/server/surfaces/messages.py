@@ -48,7 +48,6 @@ class Messages(Generating):
             constrained_by=asked.formatted_by,
             cache_prompt=options.cache_prompt,
             stream=options.stream,
-            surface="messages",
             calls=tail_calls(chat.messages),
             caches=shown.caches,
             hides=shown.hides,

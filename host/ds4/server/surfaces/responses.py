@@ -33,16 +33,18 @@ log = logging.getLogger("ds4.server")
 
 
 class Run:
-    """A response that is being made: its job, its answer so far, and where it is kept."""
+    """A response that is being made: its job, its answer so far, where it is kept, and for whom."""
 
-    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, engine: EngineLoop) -> None:
-        self.asked, self.answer, self.job, self._engine = asked, answer, job, engine
+    def __init__(
+        self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, engine: EngineLoop, owner: str
+    ) -> None:
+        self.asked, self.answer, self.job, self._engine, self.owner = asked, answer, job, engine, owner
         self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
     def stored(self) -> Stored:
         asked, body = self.asked, json.loads(self.answer.whole())
-        return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"))
+        return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"), self.owner)
 
     async def settle(self, desk: Desk) -> None:
         """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
@@ -141,12 +143,17 @@ class Desk:
             channel.shortcut = None
             self.hang_up(run)
 
-    async def find(self, id: str) -> Stored:
-        """A response as it is now."""
-        if (run := self.live.get(id)) is not None:
+    def running(self, id: str, owner: str) -> Run | None:
+        """A response that is being made, if it is this owner's."""
+        run = self.live.get(id)
+        return run if run is not None and run.owner in ("", owner) else None
+
+    async def find(self, id: str, owner: str) -> Stored:
+        """A response as it is now. 404 for another owner's as for one that never was."""
+        if (run := self.running(id, owner)) is not None:
             return run.stored()
         try:
-            return await self.store.get(id)
+            return await self.store.get(id, owner)
         except Missing:
             raise not_found(id) from None
 
@@ -180,10 +187,9 @@ class Responses:
         desk, service = self.desk, self.desk.service
         served, connection = service.ready(), connection_of(req)
         body = await read_body(req, served)
-        asked = await made(read("responses", body, model_of(served)), body, served, desk.store)
+        asked = await made(read("responses", body, model_of(served)), body, served, desk.store, connection.owner)
         await served.constraints.compile(asked.generation)
-        asked.generation.nbytes, asked.generation.client = len(connection.body), connection.client
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(asked.generation)
         if connection.gone:
             raise ClientGone
         served = service.ready()  # it may have begun to stop while the prompt was tokenised
@@ -192,7 +198,7 @@ class Responses:
             begin_trace(service, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
         queued(asked.generation, job)
-        run = Run(asked, answer, job, served.engine)
+        run = Run(asked, answer, job, served.engine, connection.owner)
         if not asked.background:
             job.abort = connection.abort
             connection.on_hang_up(lambda: desk.hang_up(run))
@@ -240,14 +246,15 @@ class Response:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
         if req.get_param_as_bool("stream"):
             raise invalid("A response that was made cannot be streamed again.", "stream", "unsupported_parameter")
-        resp.data = dump((await self.desk.find(id)).response)
+        resp.data = dump((await self.desk.find(id, connection_of(req).owner)).response)
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        if (run := self.desk.live.get(id)) is not None:
+        owner = connection_of(req).owner
+        if (run := self.desk.running(id, owner)) is not None:
             run.abandon()
             await run.settle(self.desk)
         try:
-            await self.desk.store.delete(id)
+            await self.desk.store.delete(id, owner)
         except Missing:
             raise not_found(id) from None
         resp.data = dump({"id": id, "object": "response", "deleted": True})
@@ -258,10 +265,11 @@ class CancelResponse:
         self.desk = desk
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        stored = await self.desk.find(id)
+        owner = connection_of(req).owner
+        stored = await self.desk.find(id, owner)
         if not stored.body["background"]:
             raise invalid("Only a response in the background can be cancelled; hang up on others.", "response_id")
-        if (run := self.desk.live.get(id)) is not None:
+        if (run := self.desk.running(id, owner)) is not None:
             run.abandon()
             await run.settle(self.desk)
             stored = run.stored()
@@ -275,7 +283,7 @@ class InputItems:
         self.desk = desk
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        items = list((await self.desk.find(id)).input)
+        items = list((await self.desk.find(id, connection_of(req).owner)).input)
         order, after = req.get_param("order") or "desc", req.get_param("after")
         if order not in ("asc", "desc"):
             raise invalid("'order' must be asc or desc.", "order")
@@ -307,7 +315,7 @@ class InputTokens:
         served = self.desk.service.ready()
         body = await read_body(req, served)
         talk = read_talk(body, model_of(served))
-        chat = talk.chat if talk.whole else (await completed(talk.chat, talk.items, body, self.desk.store))[0]
+        chat = talk.chat if talk.whole else (await completed(talk.chat, talk.items, body, self.desk.store, connection_of(req).owner))[0]
         _, ids = await tokens(told_of(chat, responses_format(body), served.prompts.dialect()), served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 

@@ -92,14 +92,15 @@ def _no_items() -> ApiError:
 
 
 async def completed(
-    chat: ChatRequest, own: list[Item], body: Body, store: ResponseStore
+    chat: ChatRequest, own: list[Item], body: Body, store: ResponseStore, owner: str
 ) -> tuple[ChatRequest, list[Item]]:
-    """The chat and the request's items, with what earlier responses and references bring."""
+    """The chat and the request's items, with what earlier responses and references bring. owner: whose
+    responses it may build on."""
     previous = body.text("previous_response_id")
-    earlier = [] if previous is None else await _earlier(previous, store)
+    earlier = [] if previous is None else await _earlier(previous, store, owner)
     if not own and not earlier:
         raise _no_items()
-    own = await _found(own, store)
+    own = await _found(own, store, owner)
     return replace(chat, messages=conversation(body.text("instructions"), earlier, own)), own
 
 
@@ -156,13 +157,13 @@ def read(body: Body, model: Model) -> Asked:
     return Asked(options, logprobs, talk.chat, kept=kept, format=asked, thought=thought)
 
 
-async def made(asked: Asked, body: Body, served: Served, store: ResponseStore) -> ResponsesRequest:
+async def made(asked: Asked, body: Body, served: Served, store: ResponseStore, owner: str) -> ResponsesRequest:
     """The request with its prompt, and its items with ids."""
     dialect, kept, options = served.prompts.dialect(), asked.kept, asked.options
     assert kept is not None
     chat, own = asked.chat_for(dialect), kept.items
     if not kept.whole:
-        chat, own = await completed(chat, own, body, store)
+        chat, own = await completed(chat, own, body, store, owner)
     answer, ids = await tokens(chat, served)
     generation = GenerationRequest(
         id=item_id("resp"),
@@ -179,7 +180,6 @@ async def made(asked: Asked, body: Body, served: Served, store: ResponseStore) -
         constrained_by=asked.formatted_by,
         cache_prompt=options.cache_prompt,
         stream=options.stream,
-        surface="responses",
         calls=tail_calls(chat.messages),
         stored=kept.store,
         created=int(time.time()),
@@ -210,15 +210,15 @@ _PREFIXES = {
 }
 
 
-async def _earlier(previous: str, store: ResponseStore) -> list[Item]:
+async def _earlier(previous: str, store: ResponseStore, owner: str) -> list[Item]:
     try:
-        if (await store.get(previous)).running:
+        if (await store.get(previous, owner)).running:
             raise invalid(
                 f"Previous response with id {previous[:80]!r} has not ended yet.",
                 "previous_response_id",
                 "previous_response_in_progress",
             )
-        return await store.conversation(previous)
+        return await store.conversation(previous, owner)
     except Missing as missing:
         why = "" if missing.id == previous else f": {missing.id!r}, which it builds on, is gone"
         raise invalid(
@@ -228,12 +228,12 @@ async def _earlier(previous: str, store: ResponseStore) -> list[Item]:
         ) from None
 
 
-async def _found(items: list[Item], store: ResponseStore) -> list[Item]:
+async def _found(items: list[Item], store: ResponseStore, owner: str) -> list[Item]:
     """The items, with what references name in their places."""
     wanted = references(items)
     if not wanted:
         return items
-    found = await store.find(wanted)
+    found = await store.find(wanted, owner)
     whole = []
     for index, item in enumerate(items):
         if item["type"] == "item_reference":
