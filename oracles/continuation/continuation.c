@@ -253,7 +253,7 @@ static bool ranks(const registry *g, int64_t now, tape *out) {
     size_t n = 0;
     if (all == NULL) return false;
     for (size_t i = 0; i < g->count; i++) /* an owner has one live record at most */
-        if (g->records[i].owner >= 0 && held(g, &g->records[i], now)) all[n++] = &g->records[i];
+        if (held(g, &g->records[i], now)) all[n++] = &g->records[i];
     qsort(all, n, sizeof *all, by_owner);
     for (size_t i = 0; i < n; i++) say_numbers(out, "rank", all[i]->owner, all[i]->number);
     say(out, "end");

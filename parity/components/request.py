@@ -92,15 +92,8 @@ class _Body:
         self.sampling(made)
         self.maybe(made, "max_tokens", 100, 1, 0, 1 << 40, 5.0, often=6)
         self.maybe(made, "max_completion_tokens", 100, 1e300, 0, None, often=8)
-        self.maybe(
-            made,
-            "stream_options",
-            {"include_usage": True},
-            {},
-            {"include_usage": 1},
-            {"include_progress": False},
-            often=6,
-        )
+        told: tuple[Any, ...] = {"include_usage": True}, {}, {"include_usage": 1}, {"include_progress": False}
+        self.maybe(made, "stream_options", *told, often=6)
         self.maybe(made, "stream_options", {"include_progress": True}, often=48)
         self.maybe(made, "n", 1, 2, 8, 9, 0, 2.0, often=10)
         self.stops(made, "stop")

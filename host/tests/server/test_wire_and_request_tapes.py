@@ -13,6 +13,7 @@ from ds4.server.surfaces import request_tapes, wire_tapes
 from ds4.server.surfaces.asked import Model, Surface
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts
+from ds4.server.surfaces.request_outside import outside
 from ds4.server.surfaces.request_tapes import RequestInput
 from ds4.server.surfaces.responses_answer import Outside, ResponseAnswer, ResponseFacts
 from ds4.server.surfaces.responses_tools import Tool
@@ -84,6 +85,30 @@ def test_items_without_suffixes_are_no_tape() -> None:
         wire_tapes.by_tape(wire_tapes.write_input(WireInput("responses", False, facts, [Delta(0, "x"), END])))
 
 
+def test_what_goes_on_of_a_call_that_was_void_is_no_call() -> None:
+    steps: list[Step] = [CallDelta(0, 0, "call_1", "f", "{"), CallsVoid(0, 0), CallDelta(0, 0), END, "whole"]
+    output = wire_tapes.read_output(wire_tapes.by_tape(wire_tapes.write_input(WireInput("chat", False, CHAT, steps))))
+    assert "tool_calls" not in json.loads(output[-1][1])["choices"][0]["message"]
+
+
+FIELDS: list[tuple[Surface, dict[str, Any], str | None]] = [
+    ("chat", {"reasoning": {"max_tokens": 5}}, "reasoning.max_tokens"),
+    ("completions", {"reasoning": {"max_tokens": 5}}, None),
+    ("messages", {"thinking": {"budget_tokens": 5}}, None),
+    ("responses", {"thinking": {"budget_tokens": 5}}, "thinking.budget_tokens"),
+    ("completions", {"stream_options": {"include_progress": True}}, "stream_options.include_progress"),
+    ("responses", {"stream_options": {"include_progress": False}}, None),
+    ("messages", {"stream_options": {"include_progress": True}}, None),
+]
+
+
+@pytest.mark.parametrize(("surface", "body", "field"), FIELDS)
+def test_fields_that_the_tape_cannot_tell_are_outside_of_it(
+    surface: Surface, body: dict[str, Any], field: str | None
+) -> None:
+    assert outside(surface, body) == field
+
+
 def test_who_asks_the_outside_again_gets_the_same() -> None:
     outside = Outside()
     facts = ResponseFacts({}, outside=outside)
@@ -94,12 +119,14 @@ def test_who_asks_the_outside_again_gets_the_same() -> None:
     assert json.loads(one.whole())["output"][0]["id"] == f"msg_{outside.suffix(0)}"
 
 
+FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}
 BODIES: list[tuple[Surface, dict[str, Any]]] = [
     ("chat", {"messages": [{"role": "user", "content": "hi"}], "logit_bias": {"3": 1}, "seed": -1, "stop": ["a"]}),
     ("completions", {"prompt": [[1, 2], []], "logprobs": 2}),
     ("messages", {"max_tokens": 0, "messages": [{"role": "user", "content": "hi"}], "thinking": {"type": "enabled"}}),
     ("responses", {"input": "hi", "tools": [{"type": "custom", "name": "p"}], "reasoning": {"summary": "auto"}}),
     ("responses", {"previous_response_id": "resp_1"}),
+    ("responses", {"input": "hi", "tools": [FUNCTION, {"type": "custom", "name": "p"}], "parallel_tool_calls": False}),
     ("chat", {}),
     ("chat", {"grammar": "x"}),
 ]

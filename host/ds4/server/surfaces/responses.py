@@ -315,11 +315,9 @@ class InputTokens:
         served = self.desk.service.ready()
         body = await read_body(req, served)
         talk = read_talk(body, model_of(served))
-        chat = (
-            talk.chat
-            if talk.whole
-            else (await completed(talk.chat, talk.items, body, self.desk.store, connection_of(req).owner))[0]
-        )
+        chat, owner = talk.chat, connection_of(req).owner
+        if not talk.whole:
+            chat, _ = await completed(chat, talk.items, body, self.desk.store, owner)
         _, ids = await tokens(told_of(chat, responses_format(body), served.prompts.dialect()), served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
