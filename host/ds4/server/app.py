@@ -21,7 +21,7 @@ from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
 from ds4.server.surfaces.embeddings import Embeddings
 from ds4.server.surfaces.messages import CountTokens, Messages
-from ds4.server.surfaces.models import Model, Models
+from ds4.server.surfaces.models import LoadModel, Model, Models
 from ds4.server.surfaces.responses import add_routes as add_responses
 from ds4.server.surfaces.stats import Stats
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
@@ -77,6 +77,8 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/health", Health(service))
     app.add_route("/metrics", MetricsPage(service))
     app.add_route("/v1/models", Models(service))
+    app.add_route("/v1/models/load", LoadModel(service))
+    app.add_route("/v1/models/unload", LoadModel(service, unloads=True))
     app.add_route("/v1/models/{name:path}", Model(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))

@@ -10,7 +10,7 @@ from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest, new_id, read_sampling, read_stops, tail_calls
 from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.generation import Generating, read_body
+from ds4.server.surfaces.generation import Generating, model_and_body
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.messages_request import MessagesRequest, hides_thinking, marks_cache, read_chat
 from ds4.server.surfaces.rendering import dump
@@ -85,7 +85,6 @@ class CountTokens:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         _, ids = await served.prompts.chat(read_chat(body, served.prompts.dialect()))
         resp.data = dump({"input_tokens": len(ids)})

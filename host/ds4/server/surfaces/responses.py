@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import falcon
@@ -13,15 +13,14 @@ import falcon.asgi
 
 from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
-from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, invalid
 from ds4.server.events import Delta, Failed, HungUp
 from ds4.server.job import Job
 from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
-from ds4.server.service import Service
+from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.generation import begin_trace, connection_of, queued, read_body
+from ds4.server.surfaces.generation import begin_trace, connection_of, model_and_body, queued
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
@@ -33,8 +32,8 @@ log = logging.getLogger("ds4.server")
 class Run:
     """A response that is being made: its job, its answer so far, and where it is kept."""
 
-    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, engine: EngineLoop) -> None:
-        self.asked, self.answer, self.job, self._engine = asked, answer, job, engine
+    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, served: Served) -> None:
+        self.asked, self.answer, self.job, self.served = asked, answer, job, served
         self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
@@ -44,7 +43,7 @@ class Run:
 
     async def settle(self, desk: Desk) -> None:
         """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
-        self._engine.done(self.job)
+        self.served.engine.done(self.job)
         if desk.live.pop(self.asked.generation.id, None) is not self:
             if self.asked.store:
                 await self._settled.wait()
@@ -65,7 +64,7 @@ class Run:
     def abandon(self) -> None:
         """Nobody waits for the rest: the engine stops, and the response is one that was cancelled."""
         if not self.answer.ended:
-            self._engine.cancel(self.job)
+            self.served.engine.cancel(self.job)
             self.answer.cancel()
 
 
@@ -94,7 +93,7 @@ class Desk:
 
     async def drain(self, run: Run) -> None:
         """Takes the events of a response that is not streamed, to its end."""
-        buffered = Buffered(self.service.ready(), run.job, run.goes_on)
+        buffered = Buffered(run.served, run.job, run.goes_on)
         while not run.answer.ended:
             for event in await buffered.take():
                 if isinstance(event, HungUp):
@@ -104,6 +103,13 @@ class Desk:
                 if isinstance(event, Failed):
                     run.error = event.error
         await run.settle(self)
+
+    async def outlive(self, run: Run, give_back: Callable[[], None]) -> None:
+        """The same for one that outlives its request; its model is given back behind it."""
+        try:
+            await self.drain(run)
+        finally:
+            give_back()
 
     async def stream(self, run: Run, connection: Connection) -> AsyncIterator[bytes]:
         """The response as SSE: everything that has come since the last write goes out in one."""
@@ -185,8 +191,8 @@ class Responses:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         desk, service = self.desk, self.desk.service
-        served, connection = service.ready(), connection_of(req)
-        body = await read_body(req, served)
+        connection = connection_of(req)
+        served, body = await model_and_body(service, req)
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
         await served.constraints.compile(asked.generation)
@@ -194,13 +200,13 @@ class Responses:
         connection.body = b""  # the parsed request is all that waits in the queue
         if connection.gone:
             raise ClientGone
-        served = service.ready()  # it may have begun to stop while the prompt was tokenised
+        service.check()  # it may have begun to stop while the prompt was tokenised
         answer = wire.responding(answer_facts(asked), asked.generation.stream, served.tokenizer.token_bytes)
         if not asked.background:  # which outlives the connection that a trace ends with
-            begin_trace(service, req.path, body, asked.generation, connection)
+            begin_trace(service, served, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
         queued(asked.generation, job)
-        run = Run(asked, answer, job, served.engine)
+        run = Run(asked, answer, job, served)
         if not asked.background:
             job.abort = connection.abort
             connection.on_hang_up(lambda: desk.hang_up(run))
@@ -214,7 +220,7 @@ class Responses:
             return
         if asked.background:
             stored = run.stored()
-            desk.soon(desk.drain(run))
+            desk.soon(desk.outlive(run, service.hold(served)))
         else:
             await desk.drain(run)
             if connection.gone:
@@ -312,8 +318,8 @@ class InputTokens:
         self.desk = desk
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.desk.service.ready()
-        chat, _, _ = await read_chat(await read_body(req, served), served, self.desk.store)
+        served, body = await model_and_body(self.desk.service, req)
+        chat, _, _ = await read_chat(body, served, self.desk.store)
         _, ids = await tokens(chat, served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
