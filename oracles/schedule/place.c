@@ -11,9 +11,12 @@ static size_t keep_of(const bank *b, const tokens *prompt) {
     return n >= b->floor ? n : 0;
 }
 
+/* Whether the bank is guarded for q. One that has gone to another scope since is not. */
+static bool is_home(const schedule *s, const sequence *q, size_t b) { return b == q->home && s->banks[b].scope == q->scope; }
+
 /* How dear the bank is to somebody else than q. */
 static int64_t guard_of(const schedule *s, const sequence *q, size_t b) {
-    return s->banks[b].holds.count > 0 && b != q->home ? s->banks[b].guard : 0;
+    return s->banks[b].holds.count > 0 && !is_home(s, q, b) ? s->banks[b].guard : 0;
 }
 
 /* Whether free bank x is taken before free bank y when nothing is worth keeping. */
@@ -40,7 +43,7 @@ static bool has_colder(const schedule *s, const sequence *q, size_t b) {
 bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement *p) {
     size_t source = NOBODY, source_keep = 0, worthwhile = NOBODY, worthwhile_keep = 0, target = NOBODY, target_keep = 0;
     for (size_t b = 0; b < (size_t)s->n_banks; b++) {
-        const size_t keep = q->reuse || b == leaders_bank ? keep_of(&s->banks[b], &q->prompt) : 0;
+        const size_t keep = s->banks[b].scope == q->scope && (q->reuse || b == leaders_bank) ? keep_of(&s->banks[b], &q->prompt) : 0;
         const bool free = is_free(&s->banks[b]);
         if (source == NOBODY || keep > source_keep || (keep == source_keep && free && !is_free(&s->banks[source]))) {
             source = b;
@@ -48,7 +51,7 @@ bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement 
         }
         const size_t held = s->banks[b].holds.count;
         if (free && keep > worthwhile_keep && keep >= (guard_of(s, q, b) > 0 ? held : held - keep) &&
-            (b == q->home || held - keep < FORK_WORTH || !has_colder(s, q, b))) {
+            (is_home(s, q, b) || held - keep < FORK_WORTH || !has_colder(s, q, b))) {
             worthwhile = b;
             worthwhile_keep = keep;
         }
@@ -57,7 +60,7 @@ bool place(const schedule *s, const sequence *q, size_t leaders_bank, placement 
         if (is_free(&s->banks[b]) && (target == NOBODY || before(s, q, b, target, source_keep > 0 ? source : NOBODY))) target = b;
     if (worthwhile != NOBODY) target = worthwhile;
     if (target == NOBODY) return false;
-    if (q->reuse || target == leaders_bank) target_keep = keep_of(&s->banks[target], &q->prompt);
+    if (s->banks[target].scope == q->scope && (q->reuse || target == leaders_bank)) target_keep = keep_of(&s->banks[target], &q->prompt);
 
     const size_t gain = source_keep - target_keep;
     if (gain >= FORK_WORTH || (gain > 0 && source == leaders_bank)) {

@@ -119,6 +119,7 @@ static int read_sequence(reader *line, schedule *s, size_t first) {
     const int64_t own = (int64_t)s->n_sequences; /* its key */
     int64_t leader = 0, stops = 0;
     q->bank = q->home = NOBODY;
+    q->scope = s->scope;
     if (!next_int(line, 1, INT32_MAX, &q->max_tokens) || !next_flag(line, &q->reuse) || !next_int(line, 0, own - 1, &leader) ||
         !next_flag(line, &q->chain) || !next_int(line, 0, INT32_MAX, &q->top) || !next_int(line, 0, INT64_C(1) << 40, &q->nbytes) ||
         !next_int(line, 0, INT64_MAX, &stops))
@@ -137,7 +138,8 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
         const char *name;
         verb verb;
     } verbs[] = {{"arrive", ARRIVE},   {"plan", PLAN},     {"complete", COMPLETE}, {"finish", FINISH}, {"abandon", ABANDON},
-                 {"forget", FORGET},   {"floor", FLOOR},   {"guard", GUARD},       {"banks", BANKS},   {"pace", PACE}};
+                 {"forget", FORGET},   {"floor", FLOOR},   {"guard", GUARD},       {"belongs", BELONGS}, {"banks", BANKS},
+                 {"pace", PACE}};
     if (word_is(word, "home")) { /* of the newest sequence, before it arrives */
         int64_t home = 0;
         if (*first == s->n_sequences || !next_int(line, 0, s->n_banks - 1, &home) || !is_done(line)) return ORACLE_BAD_TAPE;
@@ -169,7 +171,8 @@ static int read_event(bytes word, reader *line, schedule *s, size_t *first) {
                (word_is(word, "stop") || word_is(word, "cancelled") || word_is(word, "error"));
         break;
     case FORGET: fine = next_int(line, INT64_MIN, INT64_MAX, &e->a) && next_int(line, INT64_MIN, INT64_MAX, &e->b); break;
-    case FLOOR: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, INT32_MAX, &e->b); break;
+    case FLOOR:
+    case BELONGS: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, INT32_MAX, &e->b); break;
     case GUARD: fine = next_int(line, 0, s->n_banks - 1, &e->a) && next_int(line, 0, longest, &e->b); break;
     case ABANDON:
     case BANKS:
@@ -194,7 +197,9 @@ static int read_lines(reader *r, schedule *s, bool *told) {
             part = LEARNED;
         } else {
             part = EVENTS;
-            rc = word_is(word, "seq") ? read_sequence(&line, s, first) : read_event(word, &line, s, &first);
+            if (word_is(word, "scope")) rc = next_int(&line, 0, MOST_TOKEN, &s->scope) && is_done(&line) ? ORACLE_OK : ORACLE_BAD_TAPE;
+            else if (word_is(word, "seq")) rc = read_sequence(&line, s, first);
+            else rc = read_event(word, &line, s, &first);
         }
     }
     return rc;

@@ -120,6 +120,7 @@ static int admit(schedule *s, bool *wait, tape *out) {
         if (!take_over(&s->banks[p.target], p.source != NOBODY ? &s->banks[p.source] : NULL, p.keep)) return ORACLE_NO_MEMORY;
         if (p.source != NOBODY) s->banks[p.target].floor = s->banks[p.source].floor;
         s->banks[p.target].owner = who;
+        s->banks[p.target].scope = q->scope;
         s->active[s->n_active++] = who;
         s->waiting_bytes -= q->nbytes;
         q->is = ACTIVE;
@@ -388,6 +389,7 @@ static int happen(schedule *s, const event *e, tape *out) {
     case FORGET: forget(s, e->a, e->b, out); break;
     case FLOOR: s->banks[e->a].floor = (size_t)e->b; return rc; /* silent: no `state` either */
     case GUARD: s->banks[e->a].guard = e->b; return rc; /* silent too */
+    case BELONGS: s->banks[e->a].scope = e->b; return rc;
     case BANKS: say_banks(s, out); break;
     case PACE:
         tape_word(out, "pace");

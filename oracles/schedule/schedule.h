@@ -33,7 +33,7 @@ typedef enum { ABSENT, WAITING, ACTIVE, FINISHED } standing; /* ABSENT: not arri
 
 typedef struct sequence {
     /* what its line says; sequences are numbered from 0, their keys from 1 */
-    int64_t max_tokens, top, nbytes;
+    int64_t max_tokens, top, nbytes, scope;
     bool reuse, chain;
     size_t leader; /* or NOBODY */
     size_t home;   /* the bank that is guarded for it, or NOBODY */
@@ -52,6 +52,7 @@ typedef struct bank {
     int64_t open, used_at;
     size_t floor; /* the least length above 0 that it can go back to */
     int64_t guard;
+    int64_t scope;
 } bank;
 
 typedef struct draw {
@@ -73,11 +74,12 @@ typedef struct step {
 
 /* ---- the tape (read.c) ---- */
 
-typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, FLOOR, GUARD, BANKS, PACE } verb;
+typedef enum { ARRIVE, PLAN, COMPLETE, FINISH, ABANDON, FORGET, FLOOR, GUARD, BELONGS, BANKS, PACE } verb;
 
 typedef struct event {
     verb verb;
-    int64_t a, b;          /* arrive, plan: now; complete: elapsed; finish: key; forget, floor: bank, length; guard: bank, rank */
+    /* arrive, plan: now; complete: elapsed; finish: key; forget, floor: bank, length; guard: bank, rank; belongs: bank, scope */
+    int64_t a, b;
     size_t first, end;     /* arrive: the sequences that do */
     tokens drawn;          /* complete */
 } event;
@@ -86,6 +88,7 @@ typedef struct schedule {
     int64_t n_banks, rows, max_queue, max_bytes, max_age;
     bank *banks;
     pace pace;
+    int64_t scope; /* of the sequences that are read next */
     sequence *sequences;
     size_t n_sequences, sequence_room;
     event *events;

@@ -49,6 +49,7 @@ class Maker:
         self.player = Player.of(self.given) if rows >= banks else None
         self.rolling = choices.below(3) == 2
         self.guarding = choices.below(3) == 2
+        self.scopes = choices.of((1, 1, 2, 3))
         self.now = self.joining = 0
 
     def _holds(self, banks: int) -> tuple[Hold, ...]:
@@ -90,6 +91,8 @@ class Maker:
             self._floor()
         if self.guarding and choices.below(4) == 3:
             self._do("guard", choices.below(self.given.banks), choices.of((1, 0, 2, 3, ELAPSED)))
+        if self.scopes > 1 and choices.once_in(16):
+            self._do("belongs", choices.below(self.given.banks), choices.below(self.scopes))
         scheduler = self.player.scheduler if self.player is not None else None
         kind = choices.below(64)
         idle = scheduler is not None and not (scheduler.queue or scheduler.active or scheduler.open)
@@ -119,7 +122,11 @@ class Maker:
             prompt = self._prompt()
             reuse, n = int(choices.below(4) > 0), choices.of((1, 1, 2, 3, 1))
             leader = 0
+            if self.scopes > 1 and choices.below(3):
+                self._do("scope", choices.below(self.scopes))
             for _ in range(n):
+                if self.scopes > 1 and choices.once_in(16):
+                    self._do("scope", choices.below(self.scopes))
                 stops = STOPS[: choices.of((0, 0, 1, 2))]
                 chain, top = int(choices.below(8) > 0), choices.of((0, 0, 0, 2, TOKEN))
                 nbytes = 0 if leader else choices.of((10, 0, 30, 70, WEIGHT))

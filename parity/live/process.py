@@ -58,7 +58,7 @@ class LiveServer:
                 if self.process.poll() is not None:
                     raise GateError(f"the server did not start, status {self.process.returncode}:\n{self.tail()}")
                 try:
-                    if client.get("/v1/models").status_code == 200 and client.get("/health").status_code == 200:
+                    if client.get("/ready").status_code == 200:
                         return time.monotonic() - began
                 except httpx.HTTPError:
                     pass
@@ -104,7 +104,8 @@ async def busy_banks(client: httpx.AsyncClient) -> float:
     rows = [line for line in text.splitlines() if line.startswith("ds4_banks{")]
     if not rows:
         raise GateError("the server's metrics tell of no banks")
-    return sum(float(row.rpartition(" ")[2]) for row in rows if 'state="busy"' in row)
+    busy = ('state="busy"', 'state="held"')
+    return sum(float(row.rpartition(" ")[2]) for row in rows if any(state in row for state in busy))
 
 
 def start(arguments: Sequence[str], log: Path, port: int | None = None) -> LiveServer:

@@ -38,15 +38,22 @@ class Load:
         return self.tokens_out / self.seconds
 
 
-async def healthy(port: int) -> bool:
+async def ready(port: int) -> bool:
+    """Whether a server takes requests: ours says so at /ready; llama-server, which has no such path, at /health."""
+    status = await _status(port, "/ready")
+    return b" 200 " in status or (b" 404 " in status and b" 200 " in await _status(port, "/health"))
+
+
+async def _status(port: int, path: str) -> bytes:
+    """The first line of an answer; empty if nobody listens."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
         status = await reader.readline()
         writer.close()
     except OSError:
-        return False
-    return b" 200 " in status
+        return b""
+    return status
 
 
 def prompt(seed: int, words: int) -> str:

@@ -153,7 +153,7 @@ def serving(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
-        while not asyncio.run(client.healthy(port)):
+        while not asyncio.run(client.ready(port)):
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"{command[0]} did not start: exit code {process.poll()}")
             time.sleep(0.2)

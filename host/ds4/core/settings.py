@@ -74,6 +74,7 @@ class Option(Generic[T]):
     name:      the long flag and the TOML key ("max-seqs"); DS4_MAX_SEQS is its variable.
     flags:     other spellings of the flag ("-c").
     flag_only: an action of one run ("--identify"): no variable, no TOML key.
+    secret:    its value is never printed.
     shows:     what help says of the default; None: the default itself, if there is one; "" nothing.
     """
 
@@ -86,6 +87,7 @@ class Option(Generic[T]):
     flag_only: bool = False
     shows: str | None = None
     hidden: bool = False
+    secret: bool = False
 
     @property
     def env(self) -> str:
@@ -144,10 +146,15 @@ class Settings:
         """True if anything but the default decided."""
         return self.source(option) != "default"
 
+    def visible(self, option: Option[Any]) -> object:
+        """The value as it may be printed: of a secret one only whether there is any."""
+        value = self.values[option.name].value
+        return "(hidden)" if option.secret and value not in (None, (), "") else value
+
     def show(self) -> str:
         """A table of every setting, its value and where the value came from."""
         rows = [
-            (option.name, _shown(self.values[option.name].value), self.values[option.name].source)
+            (option.name, _shown(self.visible(option)), self.values[option.name].source)
             for option in self.program.options
             if not option.flag_only
         ]
@@ -226,7 +233,8 @@ def _read(option: Option[Any], raw: object, base: Path, source: str) -> Any:
     try:
         return option.kind.parse(raw, base)
     except ValueError as error:
-        raise SettingsError("cannot use this value", subject=source, expected=error, found=repr(raw)) from None
+        found = "(hidden)" if option.secret else repr(raw)
+        raise SettingsError("cannot use this value", subject=source, expected=error, found=found) from None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any, cast
 
@@ -14,7 +13,9 @@ from ds4.server.disconnect import REQUEST_ID_KEY, Door
 from ds4.server.disconnect import App as ASGIApp
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body
-from ds4.server.errors import ApiError, ClientGone, from_error
+from ds4.server.errors import CLIENT_GONE, ApiError, ClientGone, from_error
+from ds4.server.ops.keys import Keyring
+from ds4.server.ops.pages import add_routes as add_operations
 from ds4.server.page import add_routes as add_page
 from ds4.server.service import Service
 from ds4.server.surfaces.chat import ChatCompletions
@@ -23,42 +24,9 @@ from ds4.server.surfaces.embeddings import Embeddings
 from ds4.server.surfaces.messages import CountTokens, Messages
 from ds4.server.surfaces.models import LoadModel, Model, Models
 from ds4.server.surfaces.responses import add_routes as add_responses
-from ds4.server.surfaces.stats import Stats
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
 log = logging.getLogger("ds4.server")
-
-CLIENT_GONE = 499
-"""nginx's number for "the client closed the connection"; it reaches metrics, never a client."""
-
-
-class Health:
-    """200 once requests are served, 503 before and while stopping: what probes ask."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-
-    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        state = self.service.state
-        body: dict[str, Any] = {"status": "ok" if state == "ready" else state}
-        if state == "loading":
-            body["progress"] = round(self.service.progress, 3)
-        if state != "ready":
-            resp.status = falcon.HTTP_503
-            resp.set_header("retry-after", "1")
-        resp.data = json.dumps(body).encode()
-
-    async def on_head(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        await self.on_get(req, resp)
-
-
-class MetricsPage:
-    def __init__(self, service: Service) -> None:
-        self.service = service
-
-    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.content_type = "text/plain; version=0.0.4; charset=utf-8"
-        resp.data = self.service.metrics.render()
 
 
 class RouteLabel:
@@ -70,12 +38,11 @@ class RouteLabel:
         req.scope["ds4.route"] = req.uri_template or "other"
 
 
-def create_app(service: Service, keeper: Doorkeeper) -> Door:
-    """The application of a service, behind the layer that watches for hang-ups."""
+def create_app(service: Service, keeper: Doorkeeper, keys: Keyring | None = None) -> Door:
+    """The application of a service, behind the layer that watches for hang-ups. keys: None asks for none."""
     app = falcon.asgi.App(media_type="application/json", middleware=[RouteLabel()])
     app.req_options.strip_url_path_trailing_slash = True
-    app.add_route("/health", Health(service))
-    app.add_route("/metrics", MetricsPage(service))
+    add_operations(app, service)
     app.add_route("/v1/models", Models(service))
     app.add_route("/v1/models/load", LoadModel(service))
     app.add_route("/v1/models/unload", LoadModel(service, unloads=True))
@@ -86,7 +53,6 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_route("/v1/messages", Messages(service))
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
     add_responses(app, service)
-    app.add_route("/v1/stats", Stats(service))
     add_page(app)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))
@@ -96,7 +62,7 @@ def create_app(service: Service, keeper: Doorkeeper) -> Door:
     app.add_error_handler(ApiError, _known)
     app.add_error_handler(Ds4Error, _known)
     app.add_error_handler(ClientGone, _gone)
-    return Door(cast(ASGIApp, app), service.limits, keeper, service.metrics)
+    return Door(cast(ASGIApp, app), service.limits, keeper, service.metrics, keys or Keyring())
 
 
 def _put(req: Any, resp: Any, error: ApiError) -> None:

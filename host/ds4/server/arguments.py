@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ds4.core.exits import EPILOG
 from ds4.core.options import ANSWER_OPTIONS, ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
-from ds4.core.settings import Option, Program, boolean, integer, number, path, size, text, texts
+from ds4.core.settings import Option, Program, boolean, choice, integer, number, path, size, text, texts
 from ds4.server.limits import Limits
+from ds4.server.ops.logs import LEVELS
 from ds4.server.response_store import StoreLimits
 from ds4.server.tracing import TraceLimits
 
 _HTTP = "HTTP"
+_KEYS = "Keys"
+_LOG = "Log"
 _SERVING = "Serving"
 _LIMITS = "Limits"
 _STORE = "Kept responses"
@@ -36,7 +40,47 @@ KEEP_ALIVE: Option[float] = Option(
     "Silence after which a stream sends a comment.",
     _HTTP,
 )
-ACCESS_LOG: Option[bool] = Option("access-log", boolean(), False, "Log a line for each request.", _HTTP)
+UNIX: Option[Path | None] = Option(
+    "unix", path(), None, "Listen on a unix socket at this path instead of an address.", _HTTP
+)
+UNIX_MODE: Option[str] = Option("unix-mode", text("OCTAL"), "600", "Permissions of that socket.", _HTTP)
+TLS_CERT: Option[Path | None] = Option(
+    "tls-cert", path(), None, "Speak TLS with this certificate chain (PEM); SIGHUP reads it again.", _HTTP
+)
+TLS_KEY: Option[Path | None] = Option("tls-key", path(), None, "The certificate's private key (PEM).", _HTTP)
+TLS_KEY_PASSWORD_FILE: Option[Path | None] = Option(
+    "tls-key-password-file", path(), None, "File whose first line opens an encrypted key.", _HTTP
+)
+
+API_KEY: Option[tuple[str, ...]] = Option(
+    "api-key",
+    texts("KEY"),
+    (),
+    "Ask clients for this key. Repeats. A command line can be read by others: rather use the file.",
+    _KEYS,
+    secret=True,
+)
+API_KEY_FILE: Option[Path | None] = Option(
+    "api-key-file", path(), None, "File of keys, one a line; SIGHUP reads it again.", _KEYS
+)
+SHARED_CACHE: Option[bool] = Option(
+    "shared-cache",
+    boolean(),
+    False,
+    "Let prompts of one key continue on what another key's have left, which tells by its speed what those were.",
+    _KEYS,
+)
+
+LOG_FORMAT: Option[Any] = Option("log-format", choice("text", "json"), "text", "How the log is written.", _LOG)
+LOG_LEVEL: Option[str] = Option("log-level", choice(*LEVELS), "info", "Least level that is logged.", _LOG)
+ACCESS_LOG: Option[bool] = Option(
+    "access-log",
+    boolean(),
+    False,
+    "Log a line for each request when it ends.",
+    _LOG,
+    shows="on with --log-format json, else off",
+)
 
 MODEL_ID: Option[str | None] = Option(
     "model-id", text("NAME"), None, "Name of the model in answers.", _SERVING, shows="its file's name"
@@ -185,6 +229,16 @@ PROGRAM = Program(
         ALLOW_HOST,
         CORS_ORIGIN,
         KEEP_ALIVE,
+        UNIX,
+        UNIX_MODE,
+        TLS_CERT,
+        TLS_KEY,
+        TLS_KEY_PASSWORD_FILE,
+        API_KEY,
+        API_KEY_FILE,
+        SHARED_CACHE,
+        LOG_FORMAT,
+        LOG_LEVEL,
         ACCESS_LOG,
         *MODEL_OPTIONS,
         MODEL_ID,

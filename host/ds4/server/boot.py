@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
+import functools
 import gc
 import json
 import logging
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -35,10 +36,17 @@ from ds4.server import arguments as args
 from ds4.server import plan_check
 from ds4.server.app import create_app
 from ds4.server.constraints import Constraints
-from ds4.server.doorkeeper import Doorkeeper
+from ds4.server.disconnect import Door
+from ds4.server.doorkeeper import Doorkeeper, is_loopback
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
 from ds4.server.many_models import many_models
+from ds4.server.ops import logs
+from ds4.server.ops.drain import Drain
+from ds4.server.ops.keys import Keyring
+from ds4.server.ops.listen import UnixSocket, listen, permissions
+from ds4.server.ops.reload import Reload, on_hangup
+from ds4.server.ops.tls import Tls
 from ds4.server.plan import ServingPlan
 from ds4.server.plan_check import Issue
 from ds4.server.prompts import Prompts
@@ -58,6 +66,9 @@ SWITCH_INTERVAL = 0.0005
 
 IDLE_CONNECTION_SECONDS = 75
 
+SHUTDOWN_SECONDS = 5
+"""How long connections may take to end once everything that was to be finished is: to send off what is written."""
+
 
 def limits_of(settings: Settings) -> Limits:
     return Limits(
@@ -67,30 +78,6 @@ def limits_of(settings: Settings) -> Limits:
         keep_alive=settings[args.KEEP_ALIVE],
         queue=QueueLimits(settings[args.MAX_QUEUE], settings[args.MAX_QUEUE_BYTES], settings[args.MAX_QUEUE_AGE]),
     )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or a SettingsError that says what stands in the way."""
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except (socket.gaierror, UnicodeError) as error:
-        raise SettingsError(f"is no address to listen on: {error}", subject=f"--host {host}") from None
-    sock = socket.socket(family, kind, proto)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(2048)
-    except OSError as error:
-        sock.close()
-        if error.errno == errno.EADDRINUSE:
-            raise SettingsError(
-                "is in use by another program; stop it or choose another with --port (0 takes a free one)",
-                subject=f"port {port} on {host}",
-            ) from None
-        raise SettingsError(f"cannot listen there: {error.strerror}", subject=f"port {port} on {host}") from None
-    return sock
 
 
 class EngineThread(threading.Thread):
@@ -191,9 +178,13 @@ class EngineThread(threading.Thread):
 class Server(uvicorn.Server):
     """uvicorn's server, with the engine thread beside it and signals that drain."""
 
-    def __init__(self, config: uvicorn.Config, plan: ServingPlan, service: Service, url: str) -> None:
+    def __init__(
+        self, config: uvicorn.Config, plan: ServingPlan, service: Service, url: str, reloads: Sequence[Reload]
+    ) -> None:
         super().__init__(config)
-        self._plan, self._service, self._url = plan, service, url
+        self._plan, self._service, self._url, self._reloads = plan, service, url, reloads
+        self._drain = Drain(service, plan.settings[args.DRAIN])
+        self._signals = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.thread: EngineThread | None = None
         self.error: Exception | None = None  # what the server ends with
@@ -203,9 +194,10 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         if self._service.board is not None:
             self._service.board.first(self._plan, self._say_ready, self._first_failed)
-            return
-        self.thread = EngineThread(self._plan, self._service, self, self._loop)
-        self.thread.start()
+        else:
+            self.thread = EngineThread(self._plan, self._service, self, self._loop)
+            self.thread.start()
+        on_hangup(self._loop, self._reloads)
 
     def load_progress(self, part: float) -> None:
         self._service.progress = part
@@ -220,7 +212,7 @@ class Server(uvicorn.Server):
 
     def _say_ready(self, served: Served, seconds: float) -> None:
         clear = "\r\033[K" if sys.stderr.isatty() else ""
-        _say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
+        logs.say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
 
     def engine_ended(self) -> None:
         """The engine thread is gone: asked to, or by an error; either way there is nothing left to serve."""
@@ -233,23 +225,30 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends at once. Only flags are set here: a signal interrupts anything."""
-        if not self.should_exit:
+        self._signals += 1
+        if self._signals > 1:
+            self.should_exit = self.force_exit = True
+        if self._loop is None:
             self.should_exit = True
         else:
-            self.force_exit = True
-        if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping)
 
     def _stopping(self) -> None:
-        self._service.state = "stopping"
         if self._service.board is not None:
             self._service.board.stop(now=self.force_exit)
-        jobs = sum(len(served.engine.jobs) for served in self._service.loaded)
         engine = self.thread.engine if self.thread is not None else None
         if self.thread is not None and (engine is None or self.force_exit):
             self.thread.stop(now=True)
-        elif jobs:
-            _say(f"finishing {jobs} request(s); press Ctrl-C again to stop at once")
+        if self._service.state == "stopping":
+            return  # the first signal has begun it
+        self._service.state = "stopping"
+        if jobs := sum(len(served.engine.jobs) for served in self._service.loaded):
+            logs.say(f"finishing {jobs} request(s); press Ctrl-C again to stop at once")
+        self._drain.begin(self._drained)
+
+    def _drained(self) -> None:
+        """Nothing is left to finish, or the time for it is over: listening ends."""
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -268,14 +267,22 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> int:
     """Plans, listens, loads and serves until a signal. Raises Ds4Error for what stands in the way."""
     components.check()
+    each = settings[args.ACCESS_LOG]
+    if not settings.given(args.ACCESS_LOG):
+        each = settings[args.LOG_FORMAT] == "json"
+    logs.configure(settings[args.LOG_FORMAT], settings[args.LOG_LEVEL], each_request=each)
     try:
+        given, hosts, origins = settings[args.API_KEY], settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
+        keys = Keyring(given, settings[args.API_KEY_FILE], shared=settings[args.SHARED_CACHE])
+        tls = Tls.of(settings[args.TLS_CERT], settings[args.TLS_KEY], settings[args.TLS_KEY_PASSWORD_FILE])
+        context = tls.context() if tls is not None else None
         plan = ServingPlan.make(settings)
     except (MemoryPlanError, UnsupportedModelError, SettingsError) as error:
         if not settings[args.CHECK_CONFIG]:
             raise
         issue = Issue("error", error.code, str(error))
         sys.stdout.write(json.dumps({"issues": [issue.json()]}, indent=2) + "\n")
-        _say(f"ds4-server: {error}")
+        logs.say(f"ds4-server: {error}")
         return int(Exit.USAGE)
     if settings[args.CHECK_CONFIG]:
         sys.stdout.write(plan.json() + "\n")
@@ -284,44 +291,69 @@ def serve(settings: Settings) -> int:
         settings[args.STATE_DIR],
         StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
     )
+    with contextlib.ExitStack() as stack:
+        sock, url, host = _open(settings, context is not None, stack)
+        if host is not None and not is_loopback(host) and not keys.guards:
+            log.warning("whoever reaches %s may use it: there are no keys (--api-key-file)", url)
+        if settings[args.PRINT_PLAN]:
+            sys.stdout.write(plan.json() + "\n")
+            sys.stdout.flush()
+        for line in plan.lines(url):
+            logs.say(line)
+        reloads: list[Reload] = []
+        if settings[args.API_KEY_FILE] is not None:
+            reloads.append(keys.reload)
+        if tls is not None and context is not None:
+            reloads.append(functools.partial(tls.reload, context))
+        service = Service(limits_of(settings), responses=store)
+        if settings[args.MODELS_MAX] > 1:
+            service.board = many_models(plan, service, EngineThread)
+        if (folder := settings[args.TRACE]) is not None:
+            kept = TraceLimits(settings[args.TRACE_FILES], settings[args.TRACE_BYTES])
+            session = plan.session
+            service.tracer = Tracer(folder, session.numeric.name.lower(), session.kv_type.name.lower(), kept)
+        keeper = Doorkeeper(
+            host,
+            allow_hosts=hosts,
+            origins=origins,
+            max_header=service.limits.header,
+        )
+        server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads)
+        return _run(server, sock)
+
+
+def _open(settings: Settings, tls: bool, stack: contextlib.ExitStack) -> tuple[socket.socket, str, str | None]:
+    """What to listen on, its URL, and the host name (None for a unix socket, which is removed when the stack ends)."""
+    scheme = "https" if tls else "http"
+    path = settings[args.UNIX]
+    if path is not None:
+        own = UnixSocket(path, permissions(settings[args.UNIX_MODE]))
+        stack.callback(own.remove)
+        return own.sock, f"{scheme}+unix://{path}", None
     host = settings[args.HOST]
     sock = listen(host, settings[args.PORT])
-    port = sock.getsockname()[1]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    if settings[args.PRINT_PLAN]:
-        sys.stdout.write(plan.json() + "\n")
-        sys.stdout.flush()
-    for line in plan.lines(url):
-        _say(line)
-    service = Service(limits_of(settings), responses=store)
-    if settings[args.MODELS_MAX] > 1:
-        service.board = many_models(plan, service, EngineThread)
-    if (folder := settings[args.TRACE]) is not None:
-        limits = TraceLimits(settings[args.TRACE_FILES], settings[args.TRACE_BYTES])
-        service.tracer = Tracer(folder, plan.session.numeric.name.lower(), plan.session.kv_type.name.lower(), limits)
-    allow_hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
-    keeper = Doorkeeper(
-        host,
-        allow_hosts=allow_hosts,
-        origins=origins,
-        max_header=service.limits.header,
-    )
-    config = uvicorn.Config(
-        create_app(service, keeper),
+    return sock, f"{scheme}://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}", host
+
+
+def _config(app: Door, context: ssl.SSLContext | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         http=Protocol,
         loop="uvloop",
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=settings[args.ACCESS_LOG],
+        access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=IDLE_CONNECTION_SECONDS,
-        timeout_graceful_shutdown=int(settings[args.DRAIN]),
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ssl_context_factory=None if context is None else lambda config, default: context,
     )
-    _logging(settings[args.ACCESS_LOG])
+
+
+def _run(server: Server, sock: socket.socket) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
-    server = Server(config, plan, service, url)
     server.run(sockets=[sock])
     for runner in server.runners():
         runner.join(timeout=10)
@@ -331,26 +363,6 @@ def serve(settings: Settings) -> int:
         log.error("the engine thread ended by a bug", exc_info=server.error)
         return 1
     return 0
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _logging(access: bool) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    levels = (("ds4.server", logging.INFO), ("ds4.components", logging.WARNING), ("uvicorn.error", logging.ERROR))
-    for name, level in levels:
-        logger = logging.getLogger(name)
-        logger.setLevel(level)
-        logger.handlers = [handler]
-        logger.propagate = False
-    if access:
-        logger = logging.getLogger("uvicorn.access")
-        logger.setLevel(logging.INFO)
-        logger.handlers = [handler]
-        logger.propagate = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:

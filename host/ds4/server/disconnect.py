@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body, names_requests
-from ds4.server.errors import ApiError, ClientGone, shed
+from ds4.server.errors import CLIENT_GONE, SHEDS, ApiError, ClientGone, shed
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
-from ds4.server.request import new_id
+from ds4.server.ops.account import Account, Outcome, Place, generating, surface_of
+from ds4.server.ops.keys import ANYBODY, Asker, Keyring
+from ds4.server.ops.logs import request_ended
+from ds4.server.request import GenerationRequest, new_id
+from ds4.server.schedule.waiting import connects
 from ds4.server.tracing import Recording
 
 Message = MutableMapping[str, Any]
@@ -42,17 +48,33 @@ class Connection:
         transport: asyncio.Transport | None = None,
         push: Callable[[bytes], bool] | None = None,
         request_id: str = "",
-        client: str = "",
+        surface: Place = "other",
+        asker: Asker = ANYBODY,
+        address: str = "",
+        answering: set[object] | None = None,
     ) -> None:
-        self.body = body
-        self.client = client  # whose requests share one place in the line: the remote address
+        self.body, self.nbytes = body, len(body)
         self.push = push  # writes to a streamed answer at once if it can; see ds4.server.protocol
         self.gone = False
         self.request_id = request_id  # as the answer's head has it
         self.trace: Recording | None = None
+        self.surface, self.asker = surface, asker
+        self.client = asker.name or address  # whose requests share one place in the line
+        self._answering = set() if answering is None else answering
+        self.account: Account | None = None  # of what it asked the engine for
         self._transport = transport
         self._callbacks: list[Callable[[], None]] = []
         self._at_end: list[Callable[[], None]] = []
+
+    def sign(self, request: GenerationRequest, nbytes: int | None = None) -> None:
+        """Puts on a request whose it is, and lets its body go: the parsed request is all that waits in the queue.
+        nbytes: its part of the body, where the client's request is more than one; they have one account."""
+        self.body = b""
+        request.nbytes = self.nbytes if nbytes is None else nbytes
+        request.scope, request.client = self.asker.scope, self.client
+        request.surface = generating(self.surface) or request.surface
+        self._answering.add(self)
+        self.account = request.account = self.account or Account(request.id, request.surface)
 
     def on_hang_up(self, callback: Callable[[], None]) -> None:
         """Calls back on the event loop when the client hangs up; at once if it has."""
@@ -89,33 +111,61 @@ class Connection:
         self.hang_up()
 
 
+@dataclass(slots=True)
+class _Heard:
+    """What a client was told: the status, 0 if nothing. gone: it did not wait for its body to be read."""
+
+    status: int = 0
+    gone: bool = False
+
+
 class Door:
     """ASGI middleware around the framework's app."""
 
-    def __init__(self, app: App, limits: Limits, keeper: Doorkeeper, metrics: Metrics) -> None:
-        self.app, self.limits, self.keeper, self.metrics = app, limits, keeper, metrics
+    def __init__(self, app: App, limits: Limits, keeper: Doorkeeper, metrics: Metrics, keys: Keyring) -> None:
+        self.app, self.limits, self.keeper, self.metrics, self.keys = app, limits, keeper, metrics, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        send = self.keeper.with_cors(scope, self._counting(scope, _named(scope, send)))
+        began, surface = time.monotonic(), surface_of(scope["path"])
+        connection: Connection | None = None
+        heard = _Heard()
+        send = self.keeper.with_cors(scope, self._counting(scope, _named(scope, send), heard))
         self.metrics.clients += 1
         try:
             self.keeper.check(scope)
             if self.keeper.is_preflight(scope):
                 return await _answer(send, 204, b"", ())
-            if scope["method"] == "POST" and self.metrics.clients > self.limits.clients:
-                self.metrics.shed("clients")
-                raise shed("clients")
+            asker = self.keys.check(scope)
+            others = self.metrics.clients - 1
+            if scope["method"] == "POST" and (reason := connects(others, self.limits.clients)):
+                self.metrics.shed(reason)
+                raise shed(reason)
             body = await self._read(scope, receive)
         except ApiError as error:
             await _refuse(send, receive, error_body(error, scope["path"], scope[REQUEST_ID_KEY]), error)
         except ClientGone:
-            pass
+            heard.gone = True
         else:
-            await self._serve(scope, receive, send, body)
+            connection = Connection(
+                body,
+                scope.get(TRANSPORT_KEY),
+                scope.get(PUSH_KEY),
+                scope[REQUEST_ID_KEY],
+                surface,
+                asker,
+                _address(scope),
+                self.metrics.answering,
+            )
+            await self._serve(scope, receive, send, connection)
         finally:
             self.metrics.clients -= 1
+            self.metrics.answering.discard(connection)
+            outcome = _outcome(heard, connection)
+            self.metrics.request(surface, outcome)
+            account = connection.account if connection is not None else None
+            request_ended(scope, scope[REQUEST_ID_KEY], heard.status, outcome, time.monotonic() - began, account)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         limit = self.limits.body
@@ -141,10 +191,7 @@ class Door:
             if not message.get("more_body", False):
                 return b"".join(pieces)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        connection = Connection(
-            body, scope.get(TRANSPORT_KEY), scope.get(PUSH_KEY), scope[REQUEST_ID_KEY], _address(scope)
-        )
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, connection: Connection) -> None:
         scope[SCOPE_KEY] = connection
         delivered = False
         over = asyncio.Event()
@@ -177,13 +224,27 @@ class Door:
             if connection.trace is not None:
                 connection.trace.close(gone=connection.gone)
 
-    def _counting(self, scope: Scope, send: Send) -> Send:
+    def _counting(self, scope: Scope, send: Send, heard: _Heard) -> Send:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                heard.status = message["status"]
                 self.metrics.response(scope.get("ds4.route", "other"), message["status"])
             await send(message)
 
         return counted
+
+
+def _outcome(heard: _Heard, connection: Connection | None) -> Outcome:
+    account = connection.account if connection is not None else None
+    if heard.gone or heard.status in (0, CLIENT_GONE):
+        return "cancelled"
+    if account is not None and account.error is not None:
+        return "shed" if account.error in SHEDS else "failed"
+    if account is not None and account.finish == "cancelled":
+        return "cancelled"
+    if heard.status in (429, 503):
+        return "shed"
+    return "failed" if heard.status >= 500 else "refused" if heard.status >= 400 else "ok"
 
 
 def _named(scope: Scope, send: Send) -> Send:

@@ -7,6 +7,7 @@ gives it away, so names that are not this machine's are refused even on the loop
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
@@ -16,30 +17,34 @@ Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
-_PREFLIGHT = [
-    (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-    (
-        b"access-control-allow-headers",
-        b"authorization, content-type, x-api-key, openai-organization, openai-project, anthropic-version, "
-        b"anthropic-beta, anthropic-dangerous-direct-browser-access",
-    ),
-    (b"access-control-max-age", b"600"),
-]
+_USUAL_HEADERS = (
+    b"authorization, content-type, x-api-key, openai-organization, openai-project, anthropic-version, "
+    b"anthropic-beta, anthropic-dangerous-direct-browser-access"
+)
+_HEADER_NAMES = re.compile(rb"[A-Za-z0-9_\-]+(\s*,\s*[A-Za-z0-9_\-]+)*")
+_EXPOSED = (b"access-control-expose-headers", b"request-id, retry-after")
 
 
 class Doorkeeper:
-    """host: the address that the server listens on; allow_hosts: further names it answers to, "*" for any;
+    """host: the address that the server listens on, or None for a unix socket, to which no browser can be led, so that
+    every name will do; allow_hosts: further names it answers to, "*" for any;
     origins: browser origins that may read answers, "*" for any; max_header: bytes of all headers of a request."""
 
     def __init__(
-        self, host: str, *, allow_hosts: Iterable[str] = (), origins: Iterable[str] = (), max_header: int = 64 << 10
+        self,
+        host: str | None,
+        *,
+        allow_hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        max_header: int = 64 << 10,
     ) -> None:
         self._names = {_bare(name) for name in allow_hosts}
         self._any_name = "*" in self._names
-        self._any_address = not _is_loopback(host)
+        self._unix = host is None
+        self._any_address = host is not None and not is_loopback(host)
         self._origins = {origin.rstrip("/").encode() for origin in origins}
         self._max_header = max_header
-        if self._any_address:
+        if self._any_address and host is not None:
             self._names.add(_bare(host))
 
     def check(self, scope: Scope) -> None:
@@ -56,6 +61,8 @@ class Doorkeeper:
             return
         if len(hosts) != 1:
             raise ApiError(400, f"A request needs one Host header; this one has {len(hosts)}.", code="invalid_host")
+        if self._unix:
+            return
         name = _bare(hosts[0].decode("latin-1"))
         if not (name in self._names or name == "localhost" or self._is_own(name)):
             raise ApiError(
@@ -87,12 +94,16 @@ class Doorkeeper:
         )
 
     def with_cors(self, scope: Scope, send: Send) -> Send:
-        """Adds the headers that let an allowed origin read the answer."""
-        if not self._origins or (origin := self.allows_origin(scope)) is None:
+        """Adds the headers that let an allowed origin read the answer; credentials (cookies) are never allowed. Other
+        origins get none, and caches are told that this depends on the origin."""
+        if not self._origins:
             return send
-        extra = [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
-        if self.is_preflight(scope):
-            extra += _PREFLIGHT
+        origin = self.allows_origin(scope)
+        extra = [(b"vary", b"origin")]
+        if origin is not None:
+            extra += [(b"access-control-allow-origin", origin), _EXPOSED]
+            if self.is_preflight(scope):
+                extra += _preflight(scope)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -100,6 +111,21 @@ class Doorkeeper:
             await send(message)
 
         return with_headers
+
+
+def _preflight(scope: Scope) -> list[tuple[bytes, bytes]]:
+    """What a page of an allowed origin may send: the headers that it asks for, which SDKs make up freely."""
+    asked = dict(scope["headers"])
+    names = asked.get(b"access-control-request-headers", b"")
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", names if _HEADER_NAMES.fullmatch(names) else _USUAL_HEADERS),
+        (b"access-control-max-age", b"600"),
+        (b"vary", b"access-control-request-method, access-control-request-headers"),
+    ]
+    if asked.get(b"access-control-request-private-network") == b"true":
+        headers.append((b"access-control-allow-private-network", b"true"))
+    return headers
 
 
 def _bare(host: str) -> str:
@@ -111,7 +137,8 @@ def _bare(host: str) -> str:
     return (name if colon and port.isdigit() and ":" not in name else host).rstrip(".")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens on an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

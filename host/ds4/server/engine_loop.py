@@ -28,6 +28,7 @@ from ds4.server.metrics import Metrics
 from ds4.server.pooling import Pool
 from ds4.server.progress import prompts_read
 from ds4.server.request import GenerationRequest
+from ds4.server.schedule.admission import Shed
 from ds4.server.schedule.banks import Bank
 from ds4.server.schedule.scheduler import IN_FLIGHT, LONG_STEP, Scheduler, Step
 from ds4.server.schedule.sequence import Finish
@@ -99,7 +100,6 @@ class EngineLoop:
         self._outbox: deque[tuple[Job, Event]] = deque()
         self._delivering = False
         self.lobby = Lobby(scheduler, offer(len(scheduler.banks), context), self._limits)
-        self.last_trace: dict[str, object] = {}  # of the request that ended last
         self.jobs: set[Job] = set()  # those with a client; the event loop's thread only
 
     # ---- from the event loop --------------------------------------------------------------------------------------
@@ -122,17 +122,17 @@ class EngineLoop:
                 leader=leader,
                 top=0 if request.logprobs is None else max(1, request.logprobs),
                 nbytes=request.nbytes if index == 0 else 0,
+                scope=request.scope,
             )
             timelines.append(timeline)
             visible = request.answer.visible if request.answer is not None else frozenset()
             job.choices.append(Choice(job, index, timeline, self._decoder(visible)))
         with self._changed:
             if self._stopping:
-                raise self._shed("stopping")
+                raise self._refuse(job, "stopping")
             if reason := self.lobby.join(job, timelines, job.arrived):
-                raise self._shed(reason)
-            assert job.route is not None
-            self._metrics.routed(request.surface, job.route.lane, job.route.reason)
+                raise self._refuse(job, reason)
+            self._metrics.routed(job.account)
             self._choices.update((choice.timeline.key, choice) for choice in job.choices)
             if request.held:
                 self._held.update((choice.timeline.key, choice) for choice in job.choices)
@@ -150,6 +150,8 @@ class EngineLoop:
                 self._forget(choice.timeline.key)
             if any(ended):
                 self._metrics.cancelled += 1
+                job.account.finish = "cancelled"
+                self._metrics.last = job.account
                 steps = self.scheduler.open
                 if any(s.prompt_rows > LONG_STEP for s in steps) and all(
                     bank.owner is None for s in steps for bank, _ in s.spans
@@ -172,7 +174,11 @@ class EngineLoop:
                 self._session.cancel()
             self._changed.notify()
 
-    def _shed(self, reason: Any) -> ApiError:
+    def _refuse(self, job: Job, reason: Shed) -> ApiError:
+        job.account.error, self._metrics.last = reason, job.account
+        return self._shed(reason)
+
+    def _shed(self, reason: Shed) -> ApiError:
         self._metrics.shed(reason)
         return shed(reason)
 
@@ -232,15 +238,9 @@ class EngineLoop:
         choice = self._choices.get(timeline.key)
         if choice is not None:  # else its client left a moment ago; its rows run once, unheard
             self._session.set_sampler(bank, choice.sampler())
-            waited = self._clock() - timeline.arrived
-            self._metrics.admitted(placement.reuse, len(timeline.prompt), keep, waited)
-            trace = {
-                "reuse_kind": placement.reuse,
-                "cached_tokens": keep,
-                "bank": bank,
-                "queue_seconds": round(waited, 6),
-            }
-            choice.job.trace |= trace
+            now, size = self._clock(), len(timeline.prompt)
+            self._metrics.admitted(placement.reuse, timeline.miss, size, keep, now - timeline.arrived)
+            choice.job.account.place(placement.reuse, timeline.miss, bank, size, keep, now)
 
     def _mask(self, step: Step) -> None:
         """Sets what the step's rows may draw, for those that are held to a grammar. Steps in flight keep the masks that
@@ -296,9 +296,10 @@ class EngineLoop:
                 if timeline.finish is not None:
                     self.lobby.left(choice)
                     self.lobby.publish(choice, now)
-                    self.last_trace = choice.job.trace
                     self._forget(timeline.key)
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
+                    if choice.settle():
+                        self._metrics.last = choice.job.account
         self._flush()
 
     def _pools(self, step: Step) -> Iterator[tuple[Bank, int, Pool]]:
@@ -373,6 +374,8 @@ class EngineLoop:
             self._forget(other.timeline.key)
         if choice.job.fail():
             self._metrics.failed += 1
+            choice.job.account.error = error.code or "error"
+            self._metrics.last = choice.job.account
             self._outbox.append((choice.job, Failed(error)))
 
     # ---- to the event loop ----------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ from ds4.errors import (
 )
 from ds4.server.schedule.admission import ANSWERS, Shed
 
+CLIENT_GONE = 499
+"""nginx's number for "the client closed the connection"; it reaches metrics and logs, never a client."""
+
 
 class ApiError(Exception):
     """An answer that is an error. retry_after: seconds, for answers that say "later"."""
@@ -87,6 +90,9 @@ _SHEDS: dict[Shed, str] = {
     "stopping": "The server is shutting down.",
     "loading": "The model is still loading.",
 }
+
+
+SHEDS = frozenset(_SHEDS)
 
 
 def shed(reason: Shed) -> ApiError:

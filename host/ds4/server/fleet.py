@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Phase = Literal["loading", "in", "leaving"]
+STATES: dict[Phase, str] = {"loading": "loading", "in": "loaded", "leaving": "unloading"}
+"""The phases, as clients are told of them."""
+
 Why = Literal["evicted", "idle", "asked"]
 PATIENCE = 5.0
 RETRY = 30.0
@@ -121,7 +124,8 @@ class Fleet:
     def _serve_wishes(self, now: float) -> Iterator[Action]:
         blocked = False
         for name, wish in sorted(self._wishes.items(), key=lambda item: item[1].since):
-            if name in self.berths or blocked:
+            failure = self.failures.get(name)
+            if name in self.berths or blocked or (failure is not None and now < failure.until):
                 continue
             if any(berth.phase != "in" for berth in self.berths.values()):
                 break  # one at a time: what comes of it decides what fits
@@ -197,3 +201,10 @@ class Fleet:
     def wished(self) -> list[str]:
         """The models that somebody waits for, those that have waited longest first."""
         return sorted(self._wishes, key=lambda name: self._wishes[name].since)
+
+    def facts(self) -> list[dict[str, object]]:
+        """What is in, coming or going, and how many requests hold it."""
+        return [
+            {"model": berth.name, "state": STATES[berth.phase], "requests": berth.holds}
+            for berth in list(self.berths.values())
+        ]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ds4.server.fleet import STATES
+
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
@@ -21,8 +23,8 @@ class FleetMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         fleet, memory = self.board.fleet, self.board.source.memory
         state = GaugeMetricFamily("ds4_models", "Models by what becomes of them.", labels=["state"])
-        phases: list[str] = [berth.phase for berth in list(fleet.berths.values())]
-        for phase, label in (("in", "loaded"), ("loading", "loading"), ("leaving", "unloading")):
+        phases = [berth.phase for berth in list(fleet.berths.values())]
+        for phase, label in STATES.items():
             state.add_metric([label], phases.count(phase))
         yield state
         yield GaugeMetricFamily("ds4_models_max", "Models that may be loaded at once.", fleet.most)

@@ -10,8 +10,8 @@ from typing import Literal
 from ds4.core.constraint.budget import Closing
 from ds4.server.answer import Reader, Reason
 from ds4.server.events import CallsVoid, Channel, Delta, Event, Finished, TokenLogprob
+from ds4.server.ops.account import Account
 from ds4.server.request import GenerationRequest
-from ds4.server.schedule.route import Route
 from ds4.server.schedule.sequence import Sequence as Timeline
 from ds4.server.text import ChoiceText, Decoder
 from ds4.sys.descriptors import SamplerDesc
@@ -28,6 +28,8 @@ class Job:
     def __init__(self, request: GenerationRequest, now: float) -> None:
         self.request = request
         self.channel = Channel(now)
+        self.account = request.account or Account(request.id, request.surface)
+        self.unfinished = request.choices
         self.choices: list[Choice] = []
         self.abort: Callable[[], None] = lambda: None
         seed = request.sampling.seed
@@ -38,8 +40,7 @@ class Job:
         self.key = 0  # in the waiting room
         self.record = 0  # of the tool turn that this request continues and is pinned for
         self.published: list[int] = []  # tool turns that its answers have ended with
-        self.route: Route | None = None
-        self.trace: dict[str, object] = {}  # what was decided about it, where it was decided
+        self.account.arrived = self.account.arrived or now  # a corrective turn belongs to the first one's
 
     def fail(self) -> bool:
         """True the first time: a request fails once, however many choices it has."""
@@ -115,6 +116,16 @@ class Choice:
         if timeline.finish is not None or text.stopped:
             events.append(self._finished(self._reason()))
         return events
+
+    def settle(self) -> bool:
+        """Writes the end of this choice into the request's account; True if it was the last one."""
+        account, job = self.job.account, self.job
+        account.completion_tokens += len(self.timeline.drawn)
+        account.first_token = min(account.first_token or self.first_token, self.first_token)
+        account.last_token = max(account.last_token, self.last_token)
+        account.finish = self.timeline.finish
+        job.unfinished -= 1
+        return job.unfinished == 0
 
     def _read(self, reader: Reader, shown: str) -> list[Event]:
         text, timeline = self.text, self.timeline

@@ -13,7 +13,7 @@ from ds4.server.errors import ApiError
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.admission import Shed
 from ds4.server.schedule.continuation import Registry
-from ds4.server.schedule.route import ALL_NEEDS, NEED_NAMES, Ask, Fact, Need, NoRoute, Offer, Route, decide
+from ds4.server.schedule.route import ALL_NEEDS, Ask, Fact, Need, NoRoute, Offer, Route, decide
 from ds4.server.schedule.scheduler import Scheduler
 from ds4.server.schedule.sequence import Finish
 from ds4.server.schedule.sequence import Sequence as Timeline
@@ -56,6 +56,11 @@ def facts_of(request: GenerationRequest, live: bool = False) -> int:
         (request.include_usage, Fact.USAGE),
     )
     return sum(int(fact) for holds, fact in said if holds)
+
+
+def _protocol(request: GenerationRequest) -> bytes:
+    """Within what call ids are known again: a surface, and the scope of a key. Another key's turns are nobody's."""
+    return f"{request.surface}.{request.scope}".encode()
 
 
 def _ns(seconds: float) -> int:
@@ -101,19 +106,14 @@ class Lobby:
         """The request waits from now on, or why it may not. ApiError where no lane can answer it."""
         request, at = job.request, _ns(now)
         calls = [call.encode("utf-8", "replace") for call in request.calls]
-        turn = self.turns.resolve(request.surface.encode(), at, calls)
+        turn = self.turns.resolve(_protocol(request), at, calls)
         live = turn.kind == "live"
-        job.route = self.route(request, live)
-        job.trace |= {
-            "effective_lane": job.route.lane,
-            "route_reason": job.route.reason,
-            "needs": [name for bit, name in enumerate(NEED_NAMES) if job.route.needs >> bit & 1],
-            "continuation": turn.kind,
-        }
+        route = self.route(request, live)
+        job.account.routed(route, turn.kind)
         longest = max(timelines, key=lambda one: len(one.prompt) + one.max_tokens)
         arrival = Arrival(
             request.client.encode("utf-8", "replace"),
-            job.route.lane,
+            route.lane,
             len(timelines),
             len(longest.prompt),
             longest.max_tokens,
@@ -190,7 +190,7 @@ class Lobby:
         bank, calls = choice.timeline.bank, choice.calls
         if bank is None or not calls:
             return
-        protocol = choice.job.request.surface.encode()
+        protocol = _protocol(choice.job.request)
         generation, ids = self._generations[bank.index], [call.encode() for call in calls]
         number = self.turns.publish(protocol, bank.index, generation, len(bank.tokens), _ns(now), ids)
         if number:

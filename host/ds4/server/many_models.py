@@ -15,7 +15,6 @@ from ds4.core.settings import Settings, Value
 from ds4.server import arguments as args
 from ds4.server.fleet import Fleet
 from ds4.server.fleet_memory import FleetMemory
-from ds4.server.fleet_metrics import FleetMetrics
 from ds4.server.plan import ServingPlan
 from ds4.server.roster import Offer, Roster
 from ds4.server.switching import Owner, Runner, Switchboard
@@ -75,6 +74,4 @@ def many_models(plan: ServingPlan, service: Service, open: Open) -> Switchboard:
     opening = Opening(settings, service, open)
     opening.memory.admit(plan.model_id, plan.memory)
     fleet = Fleet(settings[args.MODELS_MAX], idle=settings[args.MODEL_IDLE])
-    board = Switchboard(service, fleet, roster, opening, settings[args.LOAD_TIMEOUT])
-    service.metrics.registry.register(FleetMetrics(board))
-    return board
+    return Switchboard(service, fleet, roster, opening, settings[args.LOAD_TIMEOUT])

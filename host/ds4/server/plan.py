@@ -131,8 +131,8 @@ class ServingPlan:
             "memory": list(self.memory.lines),
             "fingerprint": self.fingerprint,
             "settings": {
-                name: {"value": _plain(value.value), "source": value.source}
-                for name, value in self.settings.values.items()
+                option.name: {"value": _plain(self.settings.visible(option)), "source": self.settings.source(option)}
+                for option in self.settings.program.options
             },
         }
 

@@ -23,6 +23,7 @@ from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
 from ds4.server.errors import ApiError, invalid
+from ds4.server.ops.account import Account
 from ds4.server.pooling import Pool
 from ds4.server.schedule.route import Surface
 
@@ -47,6 +48,8 @@ class GenerationRequest:
                 for it; matcher: made of it by `Constraints.compile`, before the engine sees the request.
     budget:     how long answers may reason; None: as long as they like.
     surface, client: where it came from, and whose it is: who has had least goes first.
+    scope:      of the key that asked: only what its own requests left in banks is continued.
+    account:    where it is written what becomes of it.
     calls:      ids of the tool calls whose results the request ends with. stored: its answer is kept.
     """
 
@@ -73,6 +76,8 @@ class GenerationRequest:
     pools: list[Pool] | None = None  # of embeddings: where the states of each prompt go
     surface: Surface = "chat"
     client: str = ""
+    scope: int = 0
+    account: Account | None = None
     calls: tuple[str, ...] = ()
     stored: bool = False
     created: int = field(default_factory=lambda: int(time.time()))

@@ -19,9 +19,6 @@ from support.tool_model import dsml_call, hermes_call
 
 pytestmark = [clients.needed, embedded.needs_engine]
 
-ANSWERS_BY_SCHEMA = False
-"""Whether the server constrains an answer to a schema."""
-
 HELLO = "Hello, wörld! 👋 How are you?"
 THOUGHT = "The user greets me; I greet back."
 SUNNY = "It is 21 degrees and sunny in Lisbon."
@@ -76,7 +73,7 @@ def found(
     clients.lay_out(Path(__file__).parent, folder)
 
     def one(script: str) -> dict[str, Any]:
-        cases = (*CASES[script], *(STRUCTURED[script] if ANSWERS_BY_SCHEMA else ()))
+        cases = (*CASES[script], *STRUCTURED[script])
         return clients.run_script(script, folder, server.url, tokens, [case for case in cases if wanted(case)])
 
     with ThreadPoolExecutor(len(CASES)) as pool:
@@ -230,7 +227,6 @@ def test_the_ai_sdk_runs_a_tool(scripted: Found, surface: str, how: str) -> None
     assert said["steps"] == ["tool-calls", "stop"]
 
 
-@pytest.mark.skipif(not ANSWERS_BY_SCHEMA, reason="the server refuses schemas of answers")
 @pytest.mark.parametrize(("script", "case"), [(script, case) for script in STRUCTURED for case in STRUCTURED[script]])
 def test_an_answer_by_a_schema_is_read_as_an_object(scripted: Found, script: str, case: str) -> None:
     assert scripted.of(script, case) == PERSON

@@ -99,6 +99,7 @@ def test_a_failure_is_told_for_a_while_and_then_tried_again() -> None:
     fleet.wish("a", 0)
     fleet.plan(0)
     fleet.failed("a", ValueError("damaged"), 1)
+    assert fleet.plan(1) == [], "those who wait have not heard of it yet"
     told = fleet.take("a", 30.9)
     assert isinstance(told, Failure) and str(told.error) == "damaged"
     assert fleet.take("a", 31) is None

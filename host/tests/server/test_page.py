@@ -60,7 +60,7 @@ def test_stats_tell_what_each_bank_does(server: LiveServer) -> None:
     try:
         with contextlib.closing(server.open(CHAT, asked("x" * 300))) as sock:
             server.wait_for(lambda: any(bank.owner for bank in server.engine.scheduler.banks))
-            banks = json.loads(server.get("/v1/stats")[1])["banks"]
+            banks = json.loads(server.get("/v1/stats")[1])["banks"]["each"]
             busy = next(bank for bank in banks if bank["state"] == "busy")
             assert busy["owner"]["prompt"] > 300 and busy["tokens"] <= 2 * 64 and busy["owner"]["drawn"] == 0
             server.gate.release()
@@ -69,8 +69,8 @@ def test_stats_tell_what_each_bank_does(server: LiveServer) -> None:
         server.gate.release()
     server.wait_for(lambda: server.idle)
     stats = json.loads(server.get("/v1/stats")[1])
-    assert stats["queue"] == {"running": 0, "waiting": 0} and stats["context"] == 4096
-    warm = stats["banks"][busy["index"]]
+    assert stats["queue"]["running"] == stats["queue"]["waiting"] == 0 and stats["plan"]["context"] == 4096
+    warm = stats["banks"]["each"][busy["index"]]
     assert warm["state"] == "warm" and warm["tokens"] > 300 and warm["owner"] is None
     assert stats["tokens"]["generated"] >= 4 and stats["tokens"]["computed"] > 300
 

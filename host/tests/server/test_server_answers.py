@@ -247,13 +247,15 @@ def test_health_and_metrics_tell_of_the_engine(server: LiveServer) -> None:
     assert server.metric('ds4_http_responses_total{route="/v1/chat/completions",status="200"}') > 0
 
 
-def test_before_the_model_is_loaded_health_says_so_and_requests_are_sent_away() -> None:
+def test_before_the_model_is_loaded_the_server_lives_is_not_ready_and_sends_requests_away() -> None:
     with LiveServer(load=False) as live:
         status, raw = live.get("/health")
-        assert status == 503 and json.loads(raw)["status"] == "loading"
+        assert status == 200 and json.loads(raw) == {"status": "loading", "progress": 0.0}
+        status, headers, raw = live.send("/ready", b"", "GET")
+        assert status == 503 and headers["retry-after"] == "1" and json.loads(raw)["status"] == "loading"
         status, headers, raw = live.send(CHAT, chat())
         assert status == 503 and headers["retry-after"] == "5"
         assert json.loads(raw)["error"]["code"] == "loading"
         live.load_model()
-        assert live.get("/health")[0] == 200
+        assert live.get("/ready") == (200, b'{"status": "ok"}')
         assert live.post(CHAT, chat())[0] == 200

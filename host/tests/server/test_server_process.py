@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,52 +16,9 @@ import openai
 import pytest
 from support import commands, embedded
 from support.live_server import read_answer, sse_data, text_of
+from support.server_process import Process, started
 
 pytestmark = [embedded.needs_model, embedded.needs_engine]
-
-
-class Process:
-    """A server on a free port. said: its standard error so far."""
-
-    def __init__(self, home: Path, *argv: str) -> None:
-        command = [sys.executable, "-m", "ds4.server", "--port", "0", "-m", os.path.abspath(embedded.path()), *argv]
-        self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=home, env=commands.environment(home)
-        )
-        self.said = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said += line
-            if match := re.search(r"ready in .*:(\d+)/v1", line):
-                self.port = int(match[1])
-                return
-        raise AssertionError(f"it did not start: {self.said}")
-
-    def open(self, body: dict[str, Any]) -> socket.socket:
-        raw = json.dumps(body).encode()
-        sock = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(raw)}\r\n"
-        sock.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + raw)
-        return sock
-
-    def client(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="none", max_retries=0)
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(30)
-        finally:
-            self.process.kill()
-
-
-@contextlib.contextmanager
-def started(home: Path, *argv: str) -> Iterator[Process]:
-    process = Process(home, *argv)
-    try:
-        yield process
-    finally:
-        process.end()
 
 
 @pytest.fixture(scope="module")
@@ -168,26 +121,6 @@ def test_idle_costs_no_processor_time(server: Process) -> None:
     before = ticks()
     time.sleep(1.0)
     assert (ticks() - before) / os.sysconf("SC_CLK_TCK") < 0.1
-
-
-def test_the_first_signal_lets_running_answers_finish_and_takes_no_new_ones(tmp_path: Path) -> None:
-    server = Process(tmp_path, "-c", "4096", "-t", "1")
-    running = server.open({"prompt": "abc", "max_tokens": 120, "stream": True, "ignore_eos": True})
-    raw = running.recv(4096)
-    server.process.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", server.port)).close()
-            time.sleep(0.02)
-        except ConnectionRefusedError:
-            break
-    else:
-        raise AssertionError("it still takes connections")
-    while piece := running.recv(65536):
-        raw += piece
-    assert raw.count(b'"text"') > 100 and b"[DONE]" in raw
-    assert server.process.wait(20) == 0
 
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_two_hosts_or_none_are_a_400(server: LiveServer) -> None:
 def test_an_allowed_host_and_any_host_are_answered() -> None:
     for allowed in ("my.box", "*"):
         with LiveServer(load=False, allow_hosts=(allowed,)) as live, contextlib.closing(live.connect()) as sock:
-            sock.sendall(b"GET /health HTTP/1.1\r\nHost: My.Box:8000\r\n\r\n")
+            sock.sendall(b"GET /ready HTTP/1.1\r\nHost: My.Box:8000\r\n\r\n")
             assert read_answer(sock)[0] == 503
 
 

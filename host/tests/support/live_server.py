@@ -23,6 +23,7 @@ from ds4.server.constraints import Constraints
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
+from ds4.server.ops.keys import Keyring
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
 from ds4.server.response_store import ResponseStore
@@ -152,6 +153,7 @@ class LiveServer:
     load: bool = True
     store: ResponseStore | None = None  # of responses; None: one in memory
     keeps: int | None = None  # how far banks can go back; None: anywhere
+    keys: Keyring | None = None  # None: everything is open
     dialect: Dialect | None = None  # of chats; None: roles and contents as they are
 
     def __enter__(self) -> LiveServer:
@@ -166,7 +168,12 @@ class LiveServer:
         self.port: int = self.socket.getsockname()[1]
         keeper = Doorkeeper("127.0.0.1", allow_hosts=self.allow_hosts, origins=self.origins)
         config = uvicorn.Config(
-            create_app(self.service, keeper), http=Protocol, loop="uvloop", ws="none", lifespan="off", log_config=None
+            create_app(self.service, keeper, self.keys),
+            http=Protocol,
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            log_config=None,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self._run, daemon=True)

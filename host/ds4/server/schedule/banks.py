@@ -7,6 +7,7 @@ computed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -21,13 +22,17 @@ FORK_WORTH = 64
 """Shared tokens from which copying beats computing: a copy moves bytes, a prefill multiplies matrices."""
 
 Reuse = Literal["cold", "exact", "partial", "fork"]
+Miss = Literal["empty", "disabled", "scope", "floor", "different"]
+"""Why a placement is cold: no bank held anything; the request may not continue on one; another scope has what is
+shared; a bank has it and cannot go back that far; no bank begins like this."""
 
 
 @dataclass(slots=True, eq=False)
 class Bank:
     """One timeline of the engine. `open` counts the steps in flight that have rows here. floor: the least length above
     0 that it can go back to; 0 for banks that remember every position. guard: how dear what it holds is; 0 for what
-    nobody is known to come back for."""
+    nobody is known to come back for. scope: of the sequence that was put there last; none of another scope is told, by
+    the time it takes, what the bank holds."""
 
     index: int
     tokens: list[int] = field(default_factory=list)
@@ -36,6 +41,7 @@ class Bank:
     used_at: int = 0
     floor: int = 0
     guard: int = 0
+    scope: int = 0
 
     @property
     def free(self) -> bool:
@@ -86,7 +92,7 @@ def _colder(bank: Bank, free: Seq[Bank], guards: dict[Bank, int]) -> bool:
 
 
 def place(
-    banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None, home: int = -1
+    banks: Seq[Bank], prompt: Seq[int], *, reuse: bool, leader: Bank | None = None, home: int = -1, scope: int = 0
 ) -> Placement | None:
     """The best bank for a prompt, or None while every bank is taken.
 
@@ -100,13 +106,20 @@ def place(
 
     A guarded bank is kept for a conversation that will come back. Others may continue all that it holds, never cut it
     short, and they forget the banks with the lowest guard first. `home` is the bank that is guarded for this prompt.
+
+    A bank of another scope holds nothing that could be kept, guarded for this prompt or not; its guard counts all the
+    same when banks are forgotten, and to be `home` lifts it only within the scope.
     """
     free = [bank for bank in banks if bank.free]
     if not free:
         return None
+    if home >= 0 and banks[home].scope != scope:
+        home = -1
     limit = len(prompt) - 1
     keeps = {
-        bank: bank.keeps(min(shared_prefix(bank.tokens, prompt), limit)) if reuse or bank is leader else 0
+        bank: bank.keeps(min(shared_prefix(bank.tokens, prompt), limit))
+        if bank.scope == scope and (reuse or bank is leader)
+        else 0
         for bank in banks
     }
     source = max(banks, key=lambda bank: (keeps[bank], bank.free))
@@ -128,3 +141,23 @@ def place(
         return Placement(target, keeps[source], "fork", source)
     keep = keeps[target]
     return Placement(target, keep, "cold" if not keep else "exact" if keep == len(target.tokens) else "partial")
+
+
+def why_cold(banks: Iterable[Bank], sequence: Sequence) -> Miss:
+    """Why nothing of a prompt is kept by a placement that is cold, before the placement is carried out."""
+    if not sequence.reuse:
+        return "disabled"
+    misses: set[Miss] = {"empty"}
+    for bank in banks:
+        if bank.tokens:
+            shared = shared_prefix(bank.tokens, sequence.prompt)
+            if not shared or shared < min(FORK_WORTH, len(bank.tokens)):
+                misses.add("different")
+            elif bank.scope != sequence.scope:
+                misses.add("scope")
+            else:
+                misses.add("floor" if shared < bank.floor else "different")
+    return next(miss for miss in _TELLING if miss in misses)
+
+
+_TELLING: tuple[Miss, ...] = ("floor", "scope", "different", "empty")

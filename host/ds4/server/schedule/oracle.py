@@ -68,6 +68,8 @@ class OracleScheduler(Scheduler):
         self._named: dict[Sequence, int] = {}
         self._floors = [0] * n_banks  # of the banks, as the tape says them
         self._guards = [0] * n_banks
+        self._scopes = [0] * n_banks
+        self._scope = 0  # of the sequences that the tape says next
         self._tape = bytearray(write_head(self._given))
         self._read = self._events = 0  # bytes of output that the tape has led to so far, and its lines
 
@@ -93,7 +95,7 @@ class OracleScheduler(Scheduler):
         return outcome
 
     def _risen(self) -> bytes:
-        """Lines for the floors and guards that the tape does not say yet."""
+        """Lines for the floors, guards and scopes that the tape does not say yet."""
         lines = b""
         for bank in self.banks:
             floor = bank.floor
@@ -103,6 +105,9 @@ class OracleScheduler(Scheduler):
             if bank.guard != self._guards[bank.index]:
                 self._guards[bank.index] = bank.guard
                 lines += write_op(Op("guard", (bank.index, bank.guard)))
+            if bank.scope != self._scopes[bank.index]:
+                self._scopes[bank.index] = bank.scope
+                lines += write_op(Op("belongs", (bank.index, bank.scope)))
         return lines
 
     def _settle(self) -> None:
@@ -117,6 +122,8 @@ class OracleScheduler(Scheduler):
         self._keys.clear()
         self._named.clear()
         self._floors, self._guards = [0] * len(self.banks), [0] * len(self.banks)
+        self._scopes = [0] * len(self.banks)
+        self._scope = 0
         self._tape = bytearray(write_head(replace(self._given, holds=holds, learned=(decode, token))))
         self._read = self._events = 0
 
@@ -137,6 +144,9 @@ class OracleScheduler(Scheduler):
         for sequence in sequences:
             key = len(self._keys) + 1
             self._keys[key], self._named[sequence] = sequence, key
+            if sequence.scope != self._scope:
+                self._scope = sequence.scope
+                lines += write_op(Op("scope", (sequence.scope,)))
             leader = self._named[sequence.leader] if sequence.leader is not None else 0
             stops, prompt = sorted(sequence.stop_ids), sequence.prompt
             flags = (int(sequence.reuse), leader, int(sequence.chain), sequence.top, sequence.nbytes)
@@ -180,6 +190,7 @@ class OracleScheduler(Scheduler):
         shared = self.banks[source] if source >= 0 else None
         if shared is not None:
             self.banks[bank].floor = self._floors[bank] = self._floors[source]
+        self.banks[bank].scope = self._scopes[bank] = sequence.scope
         sequence.bank, sequence.placement = self.banks[bank], Placement(self.banks[bank], keep, reuse, shared)
         self.queue.remove(sequence)
         self.active.append(sequence)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from ds4.errors import Ds4Error
 from ds4.server.schedule.admission import QueueLimits, Shed
-from ds4.server.schedule.banks import UNKNOWN, Bank, place
+from ds4.server.schedule.banks import UNKNOWN, Bank, place, why_cold
 from ds4.server.schedule.pace import Pace
 from ds4.server.schedule.sequence import Finish, Sequence
 
@@ -145,7 +145,14 @@ class Scheduler:
             if leader is not None and not leader.prefilled and leader.finish is None:
                 continue  # its prompt is being computed; the others need not wait for that
             source = leader.bank if leader is not None else None
-            placement = place(self.banks, sequence.prompt, reuse=sequence.reuse, leader=source, home=sequence.home)
+            placement = place(
+                self.banks,
+                sequence.prompt,
+                reuse=sequence.reuse,
+                leader=source,
+                home=sequence.home,
+                scope=sequence.scope,
+            )
             if placement is None:
                 break
             if placement.source is not None and placement.source.open:
@@ -153,10 +160,12 @@ class Scheduler:
                 return bool(step.admitted)
             self.queue.remove(sequence)
             self.queued_bytes -= sequence.nbytes
+            if placement.reuse == "cold":
+                sequence.miss = why_cold(self.banks, sequence)
             bank = placement.bank
             holder = placement.source or bank
             bank.tokens, bank.floor = holder.tokens[: placement.keep], holder.floor
-            bank.owner, sequence.bank, sequence.placement = sequence, bank, placement
+            bank.owner, bank.scope, sequence.bank, sequence.placement = sequence, sequence.scope, bank, placement
             self.active.append(sequence)
             step.admitted.append(sequence)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ds4.server.schedule.banks import Bank, Placement
+from ds4.server.schedule.banks import Bank, Miss, Placement
 
 Finish = Literal["stop", "length", "cancelled", "error", "queue_age"]
 
@@ -23,6 +23,7 @@ class Sequence:
     chain:      its next step may be submitted before its last token is known; False for what must look first.
     home:       index of the bank that is guarded for this sequence, -1 for none.
     top:        top log-probabilities wanted for each drawn token.
+    scope:      whose it is; only banks of the same scope are continued on.
     arrived:    when it joined the queue, in the caller's seconds; nbytes: what it weighs there.
     """
 
@@ -37,9 +38,11 @@ class Sequence:
     arrived: float = 0.0
     nbytes: int = 0
     home: int = -1
+    scope: int = 0
 
     bank: Bank | None = None
     placement: Placement | None = None
+    miss: Miss | None = None  # why the placement is cold, where that is known
     drawn: list[int] = field(default_factory=list)
     asked: int = 0  # outputs requested of the engine so far; asked - len(drawn) are in flight
     last_row: int = -1  # row of the newest step that asked for its newest output

@@ -170,12 +170,14 @@ def _op(verb: bytes, words: list[bytes], n_banks: int, seqs: int, arrived: int) 
             return Op("finish", tuple(_numbers(words[:1], _KEY)), words[1].decode("ascii"))
         case b"forget":
             return Op("forget", tuple(_numbers(words, _KEY, _KEY)))
-        case b"floor":
-            return Op("floor", tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
+        case b"floor" | b"belongs":
+            return Op(verb.decode("ascii"), tuple(_numbers(words, (0, n_banks - 1), (0, TOKEN))))
         case b"guard":
             return Op("guard", tuple(_numbers(words, (0, n_banks - 1), (0, ELAPSED))))
         case b"home" if seqs > arrived:
             return Op("home", tuple(_numbers(words, (0, n_banks - 1))))
+        case b"scope":
+            return Op("scope", tuple(_numbers(words, (0, TOKEN))))
         case b"abandon" | b"banks" | b"pace" if not words:
             return Op(verb.decode("ascii"))
     raise TapeError(f"no line of a schedule: {verb[:60]!r}")
@@ -214,6 +216,7 @@ class Player:
     seqs: list[Timeline] = field(default_factory=list)
     arrived: int = 0
     accepted: set[int] = field(default_factory=set)
+    scope: int = 0
 
     @classmethod
     def of(cls, given: ScheduleInput) -> Player:
@@ -238,8 +241,15 @@ class Player:
                 bank, guard = op.numbers
                 self.scheduler.banks[bank].guard = guard
                 return []
+            case "belongs":
+                bank, scope = op.numbers
+                self.scheduler.banks[bank].scope = scope
+                return []
             case "home":
                 self.seqs[-1].home = op.numbers[0]
+                return []
+            case "scope":
+                self.scope = op.numbers[0]
                 return []
         try:
             said = self._do(op)
@@ -262,6 +272,7 @@ class Player:
                 chain == 1,
                 top,
                 nbytes=nbytes,
+                scope=self.scope,
             )
         )
 

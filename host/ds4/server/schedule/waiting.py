@@ -88,6 +88,11 @@ class _Request:
     round: int = 0  # the `release` that let it go
 
 
+def connects(connected: int, most: int) -> Shed | None:
+    """Whether one more connection may be made beside those there are, also before there is a room to ask."""
+    return "clients" if connected >= most else None
+
+
 class Room:
     """limits are fixed. Keys are given out by `arrive`, from 1 on, to those that are turned away as well."""
 
@@ -112,7 +117,7 @@ class Room:
 
     def connect(self, connected: int) -> Shed | None:
         """Whether one more connection may be made beside those there are."""
-        return "clients" if connected >= self.limits.max_clients else None
+        return connects(connected, self.limits.max_clients)
 
     def stop(self) -> None:
         """Nobody joins any more."""

@@ -45,7 +45,6 @@ class Completions(Generating):
             stream=options.stream,
             include_usage=options.include_usage,
             progress=options.progress,
-            surface="completions",
         )
 
     async def _prompts(self, prompt: object, served: Served) -> list[list[int]]:

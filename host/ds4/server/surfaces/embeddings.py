@@ -46,13 +46,12 @@ class Embeddings:
             )
         prompts = await _inputs(body.get("input"), served)
         check_context(prompts, served, "input")
-        nbytes, connection.body = len(connection.body), b""
         vectors: list[list[float]] = []
         for at in range(0, len(prompts), WAVE):
             wave = prompts[at : at + WAVE]
             pools = [Pool(cast(Pooling, pooling), len(prompt)) for prompt in wave]
             self.service.check()
-            await _read(served, wave, pools, nbytes * len(wave) // len(prompts), connection)
+            await _read(served, wave, pools, connection.nbytes * len(wave) // len(prompts), connection)
             vectors += [pool.vector() for pool in pools]
         tokens = sum(map(len, prompts))
         resp.content_type = "application/json"
@@ -77,10 +76,8 @@ async def _read(
         ignore_eos=True,
         cache_prompt=False,
         pools=pools,
-        surface="embeddings",
-        client=connection.client,
-        nbytes=nbytes,
     )
+    connection.sign(request, nbytes)
     engine = served.engine
     job = engine.submit(request)
     job.abort = connection.abort

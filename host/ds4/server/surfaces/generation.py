@@ -72,8 +72,7 @@ class Generating(ABC):
         served, body = await model_and_body(self.service, req)
         request = await self.parse(body, served)
         await served.constraints.compile(request)
-        request.nbytes, request.client = len(connection.body), connection.client
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(request)
         if connection.gone:
             raise ClientGone
         self.service.check()  # it may have begun to stop while the prompt was tokenised

@@ -57,7 +57,6 @@ class Messages(Generating):
             constrained_by=None if asked is None else asked.param,
             cache_prompt=served.cache_prompt and reuse,
             stream=stream,
-            surface="messages",
             calls=tail_calls(chat.messages),
             caches=caches,
             hides=hides,

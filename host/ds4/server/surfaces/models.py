@@ -10,6 +10,7 @@ from typing import Any
 import falcon.asgi
 
 from ds4.server.errors import ApiError, invalid
+from ds4.server.fleet import STATES
 from ds4.server.roster import Offer
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.generation import connection_of, read_body
@@ -41,9 +42,6 @@ def _head(name: str, created: int) -> dict[str, Any]:
     }
 
 
-_STATES = {"loading": "loading", "in": "loaded", "leaving": "unloading"}
-
-
 def describe_offer(board: Switchboard, offer: Offer, facts: dict[str, Any] | None) -> dict[str, Any] | None:
     """A model that may be asked for. facts: of its file. None: it could not be served."""
     member, berth = board.member(offer.name), board.fleet.berths.get(offer.name)
@@ -62,7 +60,7 @@ def describe_offer(board: Switchboard, offer: Offer, facts: dict[str, Any] | Non
             **facts,
         }
     if berth is not None:
-        told["state"] = _STATES[berth.phase]
+        told["state"] = STATES[berth.phase]
         if berth.phase == "loading":
             told["progress"] = round(member.progress, 3) if member is not None else 0.0
     return told

@@ -196,8 +196,7 @@ class Responses:
         _check_carried(connection.body, body)
         asked = await read_request(body, served, desk.store)
         await served.constraints.compile(asked.generation)
-        asked.generation.nbytes, asked.generation.client = len(connection.body), connection.client
-        connection.body = b""  # the parsed request is all that waits in the queue
+        connection.sign(asked.generation)
         if connection.gone:
             raise ClientGone
         service.check()  # it may have begun to stop while the prompt was tokenised

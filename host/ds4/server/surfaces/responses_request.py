@@ -119,7 +119,6 @@ async def read_request(body: Body, served: Served, store: ResponseStore) -> Resp
         constrained_by=None if asked is None else asked.param,
         cache_prompt=served.cache_prompt and options.cache_prompt,
         stream=options.stream,
-        surface="responses",
         calls=tail_calls(chat.messages),
         stored=stores,
         created=int(time.time()),

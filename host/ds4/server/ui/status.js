@@ -19,7 +19,7 @@ function count(value) {
 }
 
 function what(bank) {
-  if (bank.state === "free") return "empty";
+  if (bank.state === "empty") return "empty";
   if (bank.state === "warm") return "holds a conversation";
   if (bank.owner && bank.tokens < bank.owner.prompt) return "reads a prompt";
   return "answers";
@@ -61,23 +61,26 @@ function speeds(tokens, now) {
 async function look() {
   try {
     const stats = await (await request("/v1/stats")).json();
+    if (stats.state !== "ready") {
+      before = null;
+      loading(stats);
+      return;
+    }
     health("ready", "ready");
     one("model").textContent = one("model").title = stats.model;
     one("running").textContent = stats.queue.running;
     one("waiting").textContent = stats.queue.waiting;
-    banks(stats.banks, stats.context);
+    banks(stats.banks.each, stats.plan.context);
     speeds(stats.tokens, performance.now());
   } catch (error) {
     before = null;
     if (error.status === 401 || error.status === 403) health("locked", "needs an API key");
-    else if (error.status === 503) await loading();
     else health("gone", error.status ? error.message : "not reachable");
   }
 }
 
-async function loading() {
-  const told = await fetch("/health").then((response) => response.json(), () => ({ status: "not reachable" }));
-  health("loading", told.progress === undefined ? String(told.status) : `loading ${Math.round(100 * told.progress)} %`);
+function loading(stats) {
+  health("loading", stats.progress === null ? stats.state : `loading ${Math.round(100 * stats.progress)} %`);
 }
 
 // Starts looking; calls what is returned to look at once.

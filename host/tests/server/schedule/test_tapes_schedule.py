@@ -29,7 +29,7 @@ GOOD = (
     HEAD
     + "hold 1 3 5 -1\nlearned 4059000000000000 -\n"
     + "seq 3 1 0 1 2 10 1 7 1 2\nseq 1 0 1 0 0 0 0 4\narrive 0\nplan 1\ncomplete -5 7\nfinish 1 stop\nabandon\n"
-    + "forget 9 -9\nfloor 1 2147483647\nbanks\npace\n"
+    + "forget 9 -9\nfloor 1 2147483647\nscope 7\nbelongs 0 2147483647\nbanks\npace\n"
 )
 
 
@@ -49,6 +49,16 @@ def test_what_is_read_is_written_back() -> None:
     + ["plan", "complete", "complete 1 -1", "finish 1 length", "finish 1", "abandon 1", "forget 1", "banks 0", "pace 0"]
     + ["plan 0\nhold 0 0", "hold 2 0", "hold 0 0\nhold 0 0", "learned - -\nlearned - -", "learned -", "learned 0 -"]
     + ["floor 0", "floor 2 0", "floor -1 0", "floor 0 -1", "floor 0 2147483648", "floor 0 0 0", "floor 0 0\nhold 0 0"]
+    + [
+        "scope",
+        "scope -1",
+        "scope 2147483648",
+        "scope 0 0",
+        "scope 1\nhold 0 0",
+        "belongs 0",
+        "belongs 2 0",
+        "belongs 0 -1",
+    ]
     + ["learned 0000000000000000 -", "learned 7FF0000000000000 -", "learned 4059000000000000 C059000000000000", ""],
 )
 def test_lines_that_are_none_are_refused(lines: str) -> None:

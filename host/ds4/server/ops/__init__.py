@@ -1,0 +1,1 @@
+"""What an operator needs: keys, TLS, sockets, logs, counters' page, statistics."""
