@@ -48,6 +48,7 @@ stdenv.mkDerivation {
     cp -r host $out/lib/ds4/host
     rm -rf $out/lib/ds4/host/tests
     cp parity/ledger.toml $out/lib/ds4/host/ds4/core/components.toml
+    cp parity/qualified.toml $out/lib/ds4/host/ds4/core/qualified.toml
     cp -r models $out/lib/ds4/models
     cp native/bridge/ds4_bridge.h $out/lib/ds4/native/bridge/
     ln -s $native/lib/libds4.so $out/lib/ds4/native/libds4.so

@@ -9,6 +9,7 @@
 ./dev gate soak --minutes N      the live soak: a server under real HTTP clients
 ./dev gate load --minutes N      the load: many streams at once, hang-ups, a slow reader, long prompts
 ./dev gate kill --times N        a server killed at random moments serves again from its state directory
+./dev gate qualify [FAMILY ...]  verifies families and model files; writes parity/qualified.toml
 ./dev gate mutate [NAME ...]     plants faults and counts those that the gate notices
 ./dev gate list                  the components
 """
@@ -35,7 +36,7 @@ from parity.report import files as reports
 from parity.report.table import table
 from parity.runner import Disagreement, cases, shielded, sides
 
-COMMANDS = ("show", "campaign", "promote", "demote", "soak", "load", "kill", "mutate", "list")
+COMMANDS = ("show", "campaign", "promote", "demote", "soak", "load", "kill", "qualify", "mutate", "list")
 
 
 def say(text: str) -> None:
@@ -246,6 +247,12 @@ def _kill(arguments: Sequence[str]) -> int:
     return kill.main(arguments)
 
 
+def _qualify(arguments: Sequence[str]) -> int:
+    from parity import qualify
+
+    return qualify.main(arguments)
+
+
 def _mutate(arguments: Sequence[str]) -> int:
     from parity import mutation
 
@@ -270,6 +277,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "soak": _soak,
     "load": _load,
     "kill": _kill,
+    "qualify": _qualify,
     "mutate": _mutate,
     "list": _list,
 }

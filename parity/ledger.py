@@ -43,8 +43,8 @@ def write(change: Change) -> None:
     reasons = {**_reasons(), change.name: change.reason}
     text = HEAD
     for name in sorted(after):
-        head = name if name.isidentifier() and name.isascii() else _quoted(name)
-        since, reason = _quoted(after[name].since), _quoted(reasons.get(name, ""))
+        head = name if name.isidentifier() and name.isascii() else quoted(name)
+        since, reason = quoted(after[name].since), quoted(reasons.get(name, ""))
         text += f'\n[{head}]\nstate = "{after[name].state}"\nsince = {since}\nreason = {reason}\n'
     replace_file(_path(), text)
     components.ledger.cache_clear()
@@ -59,6 +59,6 @@ def _reasons() -> dict[str, str]:
     return {name: str(row.get("reason", "")) for name, row in raw.items()}
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     plain = "".join(c if c.isprintable() else " " for c in text)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

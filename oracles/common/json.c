@@ -9,7 +9,7 @@
 #include "oracles/common/names.h"
 #include "oracles/common/utf8.h"
 
-enum { DEEPEST = 200, DIGITS_MOST = 4300, PRECISION_MOST = 17 };
+enum { DEEPEST = 200, SHALLOW = 64, DIGITS_MOST = 4300, PRECISION_MOST = 17 };
 
 typedef struct parser {
     const uint8_t *at, *end;
@@ -246,7 +246,7 @@ static bool read_value(parser *p, int depth, size_t *node) {
     skip_space(p);
     if (p->at == p->end || !new_node(p, node)) return false;
     const bool container = *p->at == '[' || *p->at == '{';
-    if (container && depth == DEEPEST) return false;
+    if (container && depth == (p->rules & JSON_SHALLOW ? SHALLOW : DEEPEST)) return false;
     if (take(p, "[")) {
         good = read_elements(p, depth + 1, *node);
     } else if (take(p, "{")) {
@@ -310,7 +310,7 @@ void json_write_characters(bytes text, buffer *out) {
     if (plain < text.length) buffer_put(out, (bytes){text.data + plain, text.length - plain});
 }
 
-static void write_string(bytes text, buffer *out) {
+void json_write_string(bytes text, buffer *out) {
     buffer_text(out, "\"");
     json_write_characters(text, out);
     buffer_text(out, "\"");
@@ -340,7 +340,7 @@ static void shortest(double value, char digits[24], int *point) {
     }
 }
 
-static void write_double(double value, buffer *out) {
+void json_write_double(double value, buffer *out) {
     char digits[24] = "0", text[64];
     int point = 1;
     if (isnan(value)) {
@@ -370,7 +370,7 @@ static void write_chain(const json *value, size_t container, buffer *out) {
     buffer_text(out, object ? "{" : "[");
     for (size_t i = value->nodes[container].first; i != 0; i = value->nodes[i].next) {
         if (object) {
-            write_string(value->nodes[i].key, out);
+            json_write_string(value->nodes[i].key, out);
             buffer_text(out, ": ");
         }
         json_write(value, i, out);
@@ -389,8 +389,8 @@ void json_write(const json *value, size_t node, buffer *out) {
         if (word_is(n->text, "-0")) buffer_text(out, "0");
         else buffer_put(out, n->text);
         break;
-    case JSON_DOUBLE: write_double(n->number, out); break;
-    case JSON_STRING: write_string(n->text, out); break;
+    case JSON_DOUBLE: json_write_double(n->number, out); break;
+    case JSON_STRING: json_write_string(n->text, out); break;
     case JSON_ARRAY:
     case JSON_OBJECT: write_chain(value, node, out); break;
     }

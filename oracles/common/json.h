@@ -29,6 +29,7 @@ typedef enum {
     JSON_STRICT = 0,
     JSON_CONSTANTS = 1,     /* NaN, Infinity and -Infinity are values */
     JSON_INTEGER_LIMIT = 2, /* no integer of more than 4300 digits */
+    JSON_SHALLOW = 4,       /* no more than 64 containers are open at once, instead of 200 */
 } json_rules;
 
 typedef enum { JSON_READ, JSON_NOT, JSON_NO_MEMORY } json_outcome;
@@ -42,5 +43,7 @@ bool json_truth(const json_node *node);
 
 void json_write(const json *value, size_t node, buffer *out);
 void json_write_characters(bytes text, buffer *out); /* as they stand between the quotes of a string */
+void json_write_string(bytes text, buffer *out);
+void json_write_double(double value, buffer *out);
 
 #endif

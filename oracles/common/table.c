@@ -14,6 +14,7 @@ extern const oracle_kind oracle_ops;
 extern const oracle_kind oracle_output;
 extern const oracle_kind oracle_payload;
 extern const oracle_kind oracle_quants;
+extern const oracle_kind oracle_request;
 extern const oracle_kind oracle_route;
 extern const oracle_kind oracle_sampler;
 extern const oracle_kind oracle_schedule;
@@ -36,6 +37,7 @@ const oracle_kind *const oracle_kinds[] = {
     &oracle_output,
     &oracle_payload,
     &oracle_quants,
+    &oracle_request,
     &oracle_route,
     &oracle_sampler,
     &oracle_schedule,

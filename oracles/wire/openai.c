@@ -105,10 +105,6 @@ static bool shown_alike(bytes a, bytes b, bool *failed) {
 
 /* The alternatives as an object, the last one first. */
 static void put_alternatives(buffer *out, const entry *token) {
-    if (token->alternatives == 0) {
-        buffer_text(out, "null");
-        return;
-    }
     bool any = false, failed = false;
     buffer_text(out, "{");
     for (size_t i = token->alternatives; i >= 1; i--) {

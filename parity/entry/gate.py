@@ -12,6 +12,7 @@ FOUND = {
     "DS4_DEEPSEEK_TOKENIZER": "deepseek/tokenizer.json",
     "DS4_EMBEDDED_MODEL": "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "DS4_LIBRARY": "ds4/native/libds4.so",
+    "DS4_MINI_MODEL": "ds4/models/ds4-mini/ds4-mini.gguf",
     "DS4_ORACLES": "ds4/oracles/liboracles.so",
     "DS4_VOCABS": "vocabs/models",
 }

@@ -18,6 +18,8 @@ from ds4.perf.synth.mixes import Mix
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc, SessionFlags
 from ds4.sys.native import NativeModel, NativeSession, Row
 
+from parity.proof import Record, prove
+
 Logits = npt.NDArray[np.float32]
 
 FOLDER = pathlib.Path(__file__).parents[2] / "goldens" / "families"
@@ -31,6 +33,7 @@ EACH_FAMILY = ("mistral", "llama-tied-freqs", "smollm3", "qwen2", "qwen3", "qwen
 @dataclass
 class Model:
     name: str
+    family: str
     native: NativeModel
     layers: int
 
@@ -39,11 +42,13 @@ def _open(case: dict[str, Any], folder: pathlib.Path, mix: str = "f32") -> Model
     path = folder / f"{case['name']}-{mix}.gguf"
     made = shapes.shape(case["shape"], None, [*case["set"], f"vocab_size={VOCAB}"])
     random_model.write(path, made, Mix.of(mix), seed=SEED, without=case["without"])
-    plan = bind.plan(inventory.load(path))
+    files = inventory.load(path)
+    plan = bind.plan(files)
     assert plan.unknown == () and plan.ignored == ()
     native = NativeModel.open(plan.desc())
     bind.match(plan, native.slots())
-    return Model(case["name"], native, plan.hparams.n_layer)
+    family = files.metadata.string("general.architecture")
+    return Model(case["name"], family, native, plan.hparams.n_layer)
 
 
 @pytest.fixture(scope="module")
@@ -86,15 +91,23 @@ def test_every_case_has_logits_and_every_family_three_cases() -> None:
 
 
 @pytest.mark.parametrize("name", [case["name"] for case in CASES])
-def test_logits_are_those_of_transformers(name: str, opened: dict[str, Model]) -> None:
+def test_logits_are_those_of_transformers(name: str, opened: dict[str, Model], record_property: Record) -> None:
     with _session(opened[name]) as session:
         found = _feed(session, 0, 0, LENGTH)
     np.testing.assert_allclose(found[EVERY - 1 :: EVERY], GOLDEN[name], rtol=0, atol=TOLERANCE)
+    family, off = opened[name].family, float(np.abs(found[EVERY - 1 :: EVERY] - GOLDEN[name]).max())
+    prove(record_property, "loader", family, "every tensor of the file is bound, and every slot of the engine filled")
+    prove(
+        record_property, "forward", family, "largest difference from transformers' logits", value=off, bound=TOLERANCE,
+        numeric="float", kv="f32", context=LENGTH, banks=1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kv", [GgmlType.F32, GgmlType.F16], ids=lambda kv: kv.name)
 @pytest.mark.parametrize("name", EACH_FAMILY)
-def test_chunks_banks_and_threads_do_not_change_a_bit(name: str, kv: GgmlType, opened: dict[str, Model]) -> None:
+def test_chunks_banks_and_threads_do_not_change_a_bit(
+    name: str, kv: GgmlType, opened: dict[str, Model], record_property: Record
+) -> None:
     with _session(opened[name], kv_type=kv, n_threads=1) as session:
         whole = _bits(_feed(session, 0, 0, LENGTH))
     with _session(opened[name], kv_type=kv) as session:
@@ -113,10 +126,16 @@ def test_chunks_banks_and_threads_do_not_change_a_bit(name: str, kv: GgmlType, o
                 result = session.wait(session.submit(rows))
                 for i, row in enumerate(rows):
                     assert np.array_equal(_bits(np.asarray(result.logits(i))), whole[row.position]), row
+    prove(
+        record_property, "state", opened[name].family, "the same bits in any chunks, banks and threads",
+        numeric="float", kv=kv.name.lower(), context=LENGTH, banks=3,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EACH_FAMILY)
-def test_a_snapshot_a_copy_and_a_rewind_go_on_to_the_bit(name: str, opened: dict[str, Model]) -> None:
+def test_a_snapshot_a_copy_and_a_rewind_go_on_to_the_bit(
+    name: str, opened: dict[str, Model], record_property: Record
+) -> None:
     with _session(opened[name]) as session:
         whole = _bits(_feed(session, 0, 0, LENGTH))
         session.truncate(0, 47)
@@ -124,6 +143,10 @@ def test_a_snapshot_a_copy_and_a_rewind_go_on_to_the_bit(name: str, opened: dict
         session.copy(0, 2, 30)
         for bank, start in ((0, 47), (1, 47), (2, 30)):
             assert np.array_equal(_bits(_feed(session, bank, start, LENGTH, 13)), whole[start:]), bank
+    prove(
+        record_property, "state", opened[name].family, "a snapshot, a copy and a rewind go on to the bit",
+        numeric="float", kv="f32", context=LENGTH, banks=3,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EACH_FAMILY)
@@ -146,7 +169,7 @@ def test_keeping_residuals_does_not_change_the_logits(name: str, opened: dict[st
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen3moe", "gemma3"])
 def test_shipping_arithmetic_over_quantised_weights_stays_near(
-    name: str, opened: dict[str, Model], tmp_path: pathlib.Path
+    name: str, opened: dict[str, Model], tmp_path: pathlib.Path, record_property: Record
 ) -> None:
     case = next(case for case in CASES if case["name"] == name)
     model = _open(case, tmp_path, "q8_0")
@@ -155,3 +178,7 @@ def test_shipping_arithmetic_over_quantised_weights_stays_near(
     model.native.close()
     off = np.abs(found - GOLDEN[name])
     assert 1e-4 < np.mean(off) < 0.1 * GOLDEN[name].std()
+    prove(
+        record_property, "forward", model.family, "mean difference of Q8_0 weights from fp32 logits, in their spread",
+        value=float(np.mean(off) / GOLDEN[name].std()), bound=0.1, numeric="ship", kv="f16", context=LENGTH, banks=1,
+    )  # fmt: skip

@@ -15,6 +15,7 @@ from ds4.core import bind, families, inventory
 from ds4.sys.descriptors import Backend, GgmlType, Numeric, SessionDesc
 from ds4.sys.native import NativeModel, NativeSession, Row
 
+from parity.proof import Record, prove
 from parity.reference import divergence
 from parity.reference.llama_numpy import LlamaReference
 
@@ -88,7 +89,9 @@ def engine(
     return Engine(NativeSession(model, desc), model.hparams.n_vocab)
 
 
-def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(model: NativeModel, golden: Golden) -> None:
+def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(
+    model: NativeModel, path: str, golden: Golden, record_property: Record
+) -> None:
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F32)
     tally = divergence.Tally()
     for name in golden.texts:
@@ -100,15 +103,29 @@ def test_float_mode_agrees_with_transformers_to_2e_4_on_every_text(model: Native
     assert tally.positions >= 2000
     assert tally.max_abs <= 2e-4
     assert tally.worst_miss <= 2e-4  # the same argmax wherever the reference's two best are further apart
+    _proves_logits(record_property, path, golden, tally, 2e-4, [name for name in golden.texts if name != "long"])
 
 
-def test_float_mode_agrees_with_transformers_at_positions_past_2000(model: NativeModel, golden: Golden) -> None:
+def test_float_mode_agrees_with_transformers_at_positions_past_2000(
+    model: NativeModel, path: str, golden: Golden, record_property: Record
+) -> None:
     run = engine(model, numeric=Numeric.FLOAT, kv=GgmlType.F32)
     tally = divergence.Tally()
     tally.add(golden, "long", run.chunks(0, golden.ids("long"), 128))
     run.session.close()
     assert tally.max_abs <= 4e-4
     assert tally.argmax == 1.0
+    _proves_logits(record_property, path, golden, tally, 4e-4, ["long"])
+
+
+def _proves_logits(
+    record: Record, path: str, golden: Golden, tally: divergence.Tally, bound: float, texts: list[str]
+) -> None:
+    prove(
+        record, "forward", "llama", "largest difference from transformers' logits", artifact=path,
+        value=tally.max_abs, bound=bound, numeric="float", kv="f32", banks=1,
+        context=max(len(golden.ids(name)) for name in texts),
+    )  # fmt: skip
 
 
 def test_float_mode_agrees_with_an_independent_forward_on_every_logit(
@@ -123,7 +140,9 @@ def test_float_mode_agrees_with_an_independent_forward_on_every_logit(
     assert (got.argmax(axis=1) == want.argmax(axis=1)).all()
 
 
-def test_shipping_mode_diverges_less_than_the_peer(model: NativeModel, golden: Golden) -> None:
+def test_shipping_mode_diverges_less_than_the_peer(
+    model: NativeModel, path: str, golden: Golden, record_property: Record
+) -> None:
     run = engine(model, numeric=Numeric.SHIP, kv=GgmlType.F16)
     tally = divergence.Tally()
     for name in golden.texts:
@@ -134,6 +153,11 @@ def test_shipping_mode_diverges_less_than_the_peer(model: NativeModel, golden: G
     run.session.close()
     assert tally.kl <= 1.25 * PEER_KL
     assert tally.argmax >= 0.96
+    prove(
+        record_property, "forward", "llama", "mean KL divergence from transformers' fp32 logits", artifact=path,
+        value=tally.kl, bound=1.25 * PEER_KL, numeric="ship", kv="f16", banks=1,
+        context=max(len(golden.ids(name)) for name in golden.texts if name != "long"),
+    )  # fmt: skip
 
 
 def test_shipping_mode_token_by_token_diverges_no_more_than_the_peer(model: NativeModel, golden: Golden) -> None:

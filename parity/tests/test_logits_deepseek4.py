@@ -15,6 +15,7 @@ import pytest
 from ds4.perf.synth import random_model, shapes
 from ds4.perf.synth.mixes import Mix
 
+from parity.proof import Record, prove
 from parity.reference import divergence
 from parity.reference.checkpoint import APART, greedy, logits_of, opened, residuals_of
 
@@ -27,7 +28,7 @@ def mini() -> pathlib.Path:
     return pathlib.Path(os.environ["DS4_MINI_MODEL"])
 
 
-def test_ds4_mini_agrees_with_transformers_to_2e_4_on_every_text(mini: pathlib.Path) -> None:
+def test_ds4_mini_agrees_with_transformers_to_2e_4_on_every_text(mini: pathlib.Path, record_property: Record) -> None:
     golden = divergence.load(GOLDENS / "mini.npz")
     tally = divergence.Tally()
     with opened(mini, 1024) as session:
@@ -36,6 +37,11 @@ def test_ds4_mini_agrees_with_transformers_to_2e_4_on_every_text(mini: pathlib.P
     assert golden.texts == ["chat", "docs", "tools"] and tally.positions >= 500
     assert tally.max_abs <= 2e-4
     assert tally.worst_miss <= APART
+    prove(
+        record_property, "forward", "deepseek4", "largest difference from transformers' logits", value=tally.max_abs,
+        bound=2e-4, artifact=str(mini), numeric="float", kv="f32", banks=1,
+        context=max(len(golden.ids(name)) for name in golden.texts),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer["name"])
@@ -66,7 +72,9 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("count", [1, 7, 130, 600])
-def test_drawn_models_agree_with_transformers_to_1e_4_at_every_length(drawn: Drawn, count: int) -> None:
+def test_drawn_models_agree_with_transformers_to_1e_4_at_every_length(
+    drawn: Drawn, count: int, record_property: Record
+) -> None:
     golden = drawn.golden
     kept = golden["positions"] < count
     at, want = golden["positions"][kept], golden["logits"][kept]
@@ -77,6 +85,11 @@ def test_drawn_models_agree_with_transformers_to_1e_4_at_every_length(drawn: Dra
     clear = best[:, -1] - best[:, -2] > APART
     assert clear.mean() > 0.9
     assert np.array_equal(found.argmax(1)[clear], want.argmax(1)[clear])
+    prove(record_property, "loader", "deepseek4", "the file is bound and opened")
+    prove(
+        record_property, "forward", "deepseek4", "largest difference from transformers' logits",
+        value=float(np.abs(found - want).max()), bound=1e-4, numeric="float", kv="f32", context=count, banks=1,
+    )  # fmt: skip
 
 
 def test_residuals_of_drawn_models_agree_with_transformers_to_1e_4(drawn: Drawn) -> None:

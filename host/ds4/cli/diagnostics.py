@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ds4.cli.arguments import BIND_PLAN, IDENTIFY, INVENTORY, JSON, LAYOUT, SPECIAL, TOKENIZE, VALIDATE
-from ds4.core import bind, expert_tables, inventory, render
+from ds4.core import bind, expert_tables, inventory, qualified, render
 from ds4.core.components import table
 from ds4.core.exits import Exit
 from ds4.core.families import deepseek4
@@ -32,7 +32,8 @@ def run(settings: Settings, path: Path, text: str | None) -> int:
     reports: dict[str, tuple[Any, str]] = {}
     if settings[IDENTIFY]:
         identity = identify_inventory(loaded)
-        reports["identity"] = render.identity_dict(identity), render.render_identity(identity)
+        known = qualified.of_model(identity, loaded)
+        reports["identity"] = render.identity_dict(identity, known), render.render_identity(identity, known)
     if settings[INVENTORY]:
         reports["inventory"] = render.inventory_dict(loaded), render.render_inventory(loaded)
     if settings[LAYOUT]:

@@ -15,6 +15,7 @@ from ds4.core.bind import BindPlan, Layout
 from ds4.core.cursor import shown
 from ds4.core.identify import Identity
 from ds4.core.inventory import Inventory
+from ds4.core.qualified import Standing
 from ds4.sys.descriptors import HParams
 
 __all__ = [
@@ -71,7 +72,7 @@ def _dims(dims: Sequence[int]) -> str:
 # ---- identity ------------------------------------------------------------------------------------------------------
 
 
-def identity_dict(identity: Identity) -> dict[str, Any]:
+def identity_dict(identity: Identity, qualified: Standing | None = None) -> dict[str, Any]:
     return {
         "path": str(identity.path),
         "shards": identity.n_shards,
@@ -91,10 +92,21 @@ def identity_dict(identity: Identity) -> dict[str, Any]:
         "supported": identity.supported,
         "reason": identity.reason,
         **({"missing": list(identity.missing)} if identity.missing else {}),
+        **(
+            {
+                "qualified": {
+                    "artifact": qualified.artifact,
+                    "verified": qualified.axes("artifact"),
+                    "verified_of_family": qualified.axes("family"),
+                }
+            }
+            if qualified is not None and identity.supported
+            else {}
+        ),
     }
 
 
-def render_identity(identity: Identity) -> str:
+def render_identity(identity: Identity, qualified: Standing | None = None) -> str:
     parameters = f"{identity.n_params:,} ({shown(identity.size_label)})" if identity.size_label else identity.n_params
     weights = f"{byte_size(identity.weight_bytes)} ({identity.bits_per_weight:.2f} bits per weight)"
     return _facts(
@@ -113,6 +125,7 @@ def render_identity(identity: Identity) -> str:
             ("chat template", "yes" if identity.chat_template else "no"),
             *(("missing" if index == 0 else "", line) for index, line in enumerate(identity.missing)),
             ("supported", "yes" if identity.supported else f"no: {identity.reason}"),
+            ("verified", qualified.line if qualified is not None and identity.supported else None),
         )
     )
 

@@ -14,6 +14,7 @@ from ds4.server.disconnect import App as ASGIApp
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body
 from ds4.server.errors import CLIENT_GONE, ApiError, ClientGone, from_error
+from ds4.server.openapi.document import Document
 from ds4.server.ops.keys import Keyring
 from ds4.server.ops.pages import add_routes as add_operations
 from ds4.server.page import add_routes as add_page
@@ -53,6 +54,7 @@ def create_app(service: Service, keeper: Doorkeeper, keys: Keyring | None = None
     app.add_route("/v1/messages", Messages(service))
     app.add_route("/v1/messages/count_tokens", CountTokens(service))
     add_responses(app, service)
+    app.add_route("/openapi.json", Document())
     add_page(app)
     app.add_route("/tokenize", Tokenize(service))
     app.add_route("/detokenize", Detokenize(service))

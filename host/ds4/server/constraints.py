@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from ds4.core.chat import ChatRequest, Dialect, Prompt
@@ -59,6 +59,12 @@ def messages_format(body: Body) -> Format | None:
     places = [body.nested("output_config").nested("format"), body.nested("output_format")]
     given = [place for place in places if place.data]
     return _one(body, *(_typed(place, place) for place in given))
+
+
+def told_of(chat: ChatRequest, asked: Format | None, dialect: Dialect) -> ChatRequest:
+    """The chat, with the format of its answers where the dialect tells its model of that."""
+    told = asked.told if asked is not None and dialect.tells_format else None
+    return chat if told is None else replace(chat, response_format=told)
 
 
 def _typed(wanted: Body, holder: Body) -> Format | None:

@@ -66,6 +66,11 @@ class Connection:
         self._callbacks: list[Callable[[], None]] = []
         self._at_end: list[Callable[[], None]] = []
 
+    @property
+    def owner(self) -> str:
+        """Whose the responses are that it keeps; see ds4.server.response_store."""
+        return self.asker.name
+
     def sign(self, request: GenerationRequest, nbytes: int | None = None) -> None:
         """Puts on a request whose it is, and lets its body go: the parsed request is all that waits in the queue.
         nbytes: its part of the body, where the client's request is more than one; they have one account."""

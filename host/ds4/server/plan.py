@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ds4 import __version__
-from ds4.core import bind, catalog, defaults, identify, inventory, memory_plan
+from ds4.core import bind, catalog, defaults, identify, inventory, memory_plan, qualified
 from ds4.core.options import BACKEND, BATCH, CTX, KV, MODEL, MODEL_DIR, NUMERIC, THREADS
 from ds4.core.sampling import Sampling
 from ds4.core.settings import Option, Settings
@@ -82,6 +83,7 @@ class ServingPlan:
             f"context  {session.n_ctx} tokens x {session.n_banks} banks, KV {session.kv_type.name.lower()}",
             *(f"         {line}" for line in self.memory.lines),
             f"threads  {session.n_threads} ({why})",
+            f"verified {self.qualified.line}",
             f"address  {url}  (listening; loading the model)",
         ]
 
@@ -96,6 +98,19 @@ class ServingPlan:
             "context_train": identity.context_train,
             "supported_parameters": list(SUPPORTED),
         }
+
+    @functools.cached_property
+    def qualified(self) -> qualified.Standing:
+        """What has been verified of this model, and what of this configuration goes beyond it."""
+        session = self.session
+        served = qualified.Configuration(
+            session.backend.name.lower(),
+            session.numeric.name.lower(),
+            session.kv_type.name.lower(),
+            session.n_ctx,
+            session.n_banks,
+        )
+        return qualified.of_model(self.identity, self.inventory, served)
 
     def requested(self) -> dict[str, Any]:
         """What was asked for; null where the choice was left to the server."""
@@ -126,6 +141,7 @@ class ServingPlan:
                 "numeric": session.numeric.name.lower(),
                 "backend": session.backend.name.lower(),
             },
+            "qualified": self.qualified.json(),
             "quote": plan_check.quote(self.memory).json(),
             "issues": [issue.json() for issue in self.issues()],
             "memory": list(self.memory.lines),

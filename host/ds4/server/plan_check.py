@@ -14,9 +14,10 @@ from ds4.core.memory_plan import DEFAULT_BANKS, WORKING, MemoryPlan
 from ds4.core.tapes.memgov import decide
 from ds4.errors import SettingsError
 
-VOLATILE = ("memory", "quote", "issues", "settings")
-"""Parts of a plan that are not compared: how much memory is free differs from one minute to the next, and settings say
-how a plan came about (where it is expected, too), which `requested` and `effective` tell without that."""
+VOLATILE = ("memory", "qualified", "quote", "issues", "settings")
+"""Parts of a plan that are not compared: how much memory is free differs from one minute to the next, what has been
+verified since is not what is served, and settings say how a plan came about (where it is expected, too), which
+`requested` and `effective` tell without that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,14 @@ from typing import Any, TypeVar
 
 from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.tokenizer import Tokenizer
-from ds4.server.errors import invalid
+from ds4.server.errors import ApiError, invalid
 
 T = TypeVar("T")
+
+
+def no_dialect() -> ApiError:
+    """The answer to a chat with a model that has none."""
+    return invalid("This model has no chat template or markup; use /v1/completions.", code="no_chat_template")
 
 
 class Prompts:
@@ -42,9 +47,14 @@ class Prompts:
         dialect = self.dialect()
         return await self.run(lambda: dialect.prompt(request, self.context).text)
 
+    @property
+    def known(self) -> Dialect | None:
+        """The dialect, if there is one."""
+        return self._dialect
+
     def dialect(self) -> Dialect:
         if self._dialect is None:
-            raise invalid("This model has no chat template or markup; use /v1/completions.", code="no_chat_template")
+            raise no_dialect()
         return self._dialect
 
     def _chat(self, request: ChatRequest) -> tuple[Prompt, list[int]]:

@@ -6,13 +6,14 @@ NaN and infinities are refused, unknown fields are ignored, null means "not give
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ds4.core.chat import ChatRequest
@@ -106,6 +107,10 @@ class Options:
     include_usage: bool
     progress: bool
 
+    def on(self, cache: bool) -> Options:
+        """These options where prompts are kept, or not."""
+        return self if cache or not self.cache_prompt else replace(self, cache_prompt=False)
+
 
 def new_suffix() -> str:
     """What cannot be guessed of an id."""
@@ -122,7 +127,7 @@ def parse_json(raw: bytes) -> Body:
     if raw.count(b"[") + raw.count(b"{") > limits.MAX_NESTING:
         _check_nesting(raw)
     try:
-        data = json.loads(raw, parse_constant=_refuse_constant)
+        data = json.loads(raw.decode(), parse_constant=_refuse_constant)
     except ApiError:
         raise
     except UnicodeDecodeError as error:
@@ -133,7 +138,7 @@ def parse_json(raw: bytes) -> Body:
         raise invalid(f"The body is not valid JSON: {error}.", code="invalid_json") from None
     if not isinstance(data, dict):
         raise invalid(f"The body must be a JSON object, not {kind(data)}.", code="invalid_json")
-    return Body(data)
+    return Body(data, raw=raw)
 
 
 def _refuse_constant(name: str) -> None:
@@ -181,14 +186,24 @@ def text(value: object, param: str) -> str:
     return value
 
 
+def base64_text(encoded: str, altchars: bytes = b"+/") -> str:
+    """The text in base64. ValueError for what encoding that text does not give: which leniencies a decoder has depends
+    on its version."""
+    data = base64.b64decode(encoded, altchars, validate=True)
+    if base64.b64encode(data, altchars).decode() != encoded:
+        raise ValueError("not as base64 is written")
+    return data.decode()
+
+
 class Body:
     """A JSON object whose fields are read by kind and range."""
 
-    __slots__ = ("data", "path")
+    __slots__ = ("data", "path", "raw")
 
-    def __init__(self, data: Mapping[str, Any], path: str = "") -> None:
+    def __init__(self, data: Mapping[str, Any], path: str = "", raw: bytes = b"") -> None:
         self.data = data
         self.path = path
+        self.raw = raw  # of a whole body: its bytes
 
     def get(self, name: str) -> Any:
         return self.data.get(name)
@@ -283,7 +298,8 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     max_tokens = body.integer("max_completion_tokens", 1, 1 << 31, clamp=True)
     if max_tokens is None:
         max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
-    told, stream = body.nested("stream_options"), body.boolean("stream")
+    told = body.nested("stream_options")
+    usage, progress = told.boolean("include_usage"), told.boolean("include_progress")
     return Options(
         sampling=read_sampling(body, defaults, n_vocab),
         n=body.integer("n", 1, limits.MAX_CHOICES) or 1,
@@ -291,9 +307,9 @@ def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
         stop=read_stops(body),
         ignore_eos=body.boolean("ignore_eos"),
         cache_prompt=body.boolean("cache_prompt", True),
-        stream=stream,
-        include_usage=told.boolean("include_usage"),
-        progress=told.boolean("include_progress") and stream,
+        stream=(stream := body.boolean("stream")),
+        include_usage=usage,
+        progress=progress and stream,
     )
 
 

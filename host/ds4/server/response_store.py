@@ -6,6 +6,9 @@ the connection: the event loop never waits for a disk.
 
 Bounds: responses, bytes and age since last use. Beyond them the least recently used go first; continuing a response
 uses all that it builds on.
+
+Each response has an owner, the name of the key that made it; to others it is not there. What was made without a key, or
+by a layout that knew none, is there for whoever has its id.
 """
 
 from __future__ import annotations
@@ -28,11 +31,12 @@ T = TypeVar("T")
 Item = dict[str, Any]
 
 FILE = "responses.sqlite3"
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE responses (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL DEFAULT '',
     previous TEXT,
     running INTEGER NOT NULL,
     touched REAL NOT NULL,
@@ -51,6 +55,8 @@ CREATE TABLE items (
 ) WITHOUT ROWID;
 CREATE INDEX items_id ON items (id);
 """
+_SINCE = {1: "ALTER TABLE responses ADD COLUMN owner TEXT NOT NULL DEFAULT ''"}
+"""What makes the next layout of one."""
 _INTERRUPTED = {"code": "server_error", "message": "The server ended before this response did."}
 
 
@@ -65,13 +71,15 @@ class StoreLimits:
 
 @dataclass(slots=True)
 class Stored:
-    """body: the response without its output; input: the items of its own request; output: the items it made."""
+    """body: the response without its output; input: the items of its own request; output: the items it made; owner: as
+    ds4.server.ops.keys names whoever asked for it, empty without keys."""
 
     id: str
     previous: str | None
     body: dict[str, Any]
     input: list[Item] = field(default_factory=list)
     output: list[Item] = field(default_factory=list)
+    owner: str = ""
 
     @property
     def running(self) -> bool:
@@ -112,23 +120,23 @@ class ResponseStore:
         it is larger than all bounds."""
         return await self._run(lambda: self._put(stored))
 
-    async def get(self, id: str) -> Stored:
-        """Raises Missing."""
-        return await self._run(lambda: self._get(id))
+    async def get(self, id: str, owner: str = "") -> Stored:
+        """Raises Missing, here and below also for what is another owner's."""
+        return await self._run(lambda: self._get(id, owner))
 
-    async def delete(self, id: str) -> None:
+    async def delete(self, id: str, owner: str = "") -> None:
         """Raises Missing."""
-        await self._run(lambda: self._delete(id))
+        await self._run(lambda: self._delete(id, owner))
 
-    async def conversation(self, id: str) -> list[Item]:
+    async def conversation(self, id: str, owner: str = "") -> list[Item]:
         """All items up to a response's last, from the beginning of its conversation. Raises Missing, also for one that
         it builds on."""
-        return await self._run(lambda: self._conversation(id))
+        return await self._run(lambda: self._conversation(id, owner))
 
-    async def find(self, ids: Iterable[str]) -> dict[str, Item]:
+    async def find(self, ids: Iterable[str], owner: str = "") -> dict[str, Item]:
         """Items by their ids, as they were last; those that are not there are left out."""
         wanted = list(ids)
-        return await self._run(lambda: self._find(wanted))
+        return await self._run(lambda: self._find(wanted, owner))
 
     def close(self) -> None:
         """Waits for what is being written; what comes later is refused."""
@@ -173,7 +181,7 @@ class ResponseStore:
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION):
+        if version not in (0, *_SINCE, _VERSION):
             raise SettingsError(
                 "was written by another version of this program",
                 subject=subject,
@@ -185,6 +193,11 @@ class ResponseStore:
             with self._change():
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
+                db.execute(f"PRAGMA user_version = {_VERSION}")
+        elif version < _VERSION:
+            with self._change():
+                for old in range(version, _VERSION):
+                    db.execute(_SINCE[old])
                 db.execute(f"PRAGMA user_version = {_VERSION}")
         with self._change():
             self._end_interrupted()
@@ -213,15 +226,16 @@ class ResponseStore:
             self._db.execute("DELETE FROM items WHERE response = ? AND produced", (number,))
             self._add(number, 1, len(stored.input), stored.output, made)
             self._prune()
-            return self._number(stored.id) is not None
+            return self._number(stored.id, stored.owner) is not None
 
     def _insert(self, stored: Stored) -> tuple[int, int]:
         """A new row, and what never changes of it: the input, which may be large. Its number, and the input's bytes."""
         texts = list(map(_dump, stored.input))
         taken = sum(map(_size, texts))
         number = self._db.execute(
-            "INSERT INTO responses (id, previous, running, touched, taken, size, body) VALUES (?, ?, 0, 0, ?, 0, '')",
-            (stored.id, stored.previous, taken),
+            "INSERT INTO responses (id, owner, previous, running, touched, taken, size, body) "
+            "VALUES (?, ?, ?, 0, 0, ?, 0, '')",
+            (stored.id, stored.owner, stored.previous, taken),
         ).lastrowid
         assert number is not None
         self._add(number, 0, 0, stored.input, texts)
@@ -246,34 +260,37 @@ class ResponseStore:
             self._db.execute("DELETE FROM responses WHERE number = ?", (number,))
             count, size = count - 1, size - freed
 
-    def _number(self, id: str) -> int | None:
+    def _number(self, id: str, owner: str) -> int | None:
         row = self._db.execute(
-            "SELECT number FROM responses WHERE id = ? AND touched >= ?", (id, self._clock() - self._limits.ttl)
+            "SELECT number FROM responses WHERE id = ? AND owner IN ('', ?) AND touched >= ?",
+            (id, owner, self._clock() - self._limits.ttl),
         ).fetchone()
         return None if row is None else int(row[0])
 
-    def _get(self, id: str) -> Stored:
-        if (number := self._number(id)) is None:
+    def _get(self, id: str, owner: str) -> Stored:
+        if (number := self._number(id, owner)) is None:
             raise Missing(id)
-        previous, body = self._db.execute("SELECT previous, body FROM responses WHERE number = ?", (number,)).fetchone()
+        previous, body, owner = self._db.execute(
+            "SELECT previous, body, owner FROM responses WHERE number = ?", (number,)
+        ).fetchone()
         rows = self._db.execute("SELECT produced, body FROM items WHERE response = ? ORDER BY position", (number,))
-        stored = Stored(id, previous, json.loads(body))
+        stored = Stored(id, previous, json.loads(body), owner=owner)
         for produced, text in rows:
             (stored.output if produced else stored.input).append(json.loads(text))
         return stored
 
-    def _delete(self, id: str) -> None:
+    def _delete(self, id: str, owner: str) -> None:
         with self._change():
-            if self._number(id) is None:
+            if self._number(id, owner) is None:
                 raise Missing(id)
             self._db.execute("DELETE FROM responses WHERE id = ?", (id,))
 
-    def _conversation(self, id: str) -> list[Item]:
+    def _conversation(self, id: str, owner: str) -> list[Item]:
         numbers: list[int] = []
         at: str | None = id
         with self._change():
             while at is not None:
-                if (number := self._number(at)) is None:
+                if (number := self._number(at, owner)) is None:
                     raise Missing(at)
                 numbers.append(number)
                 (at,) = self._db.execute("SELECT previous FROM responses WHERE number = ?", (number,)).fetchone()
@@ -285,13 +302,13 @@ class ResponseStore:
             items += [json.loads(body) for (body,) in rows]
         return items
 
-    def _find(self, ids: list[str]) -> dict[str, Item]:
+    def _find(self, ids: list[str], owner: str) -> dict[str, Item]:
         found = {}
         for id in ids:
             row = self._db.execute(
                 "SELECT items.body FROM items JOIN responses ON number = response "
-                "WHERE items.id = ? AND touched >= ? ORDER BY number DESC LIMIT 1",
-                (id, self._clock() - self._limits.ttl),
+                "WHERE items.id = ? AND owner IN ('', ?) AND touched >= ? ORDER BY number DESC LIMIT 1",
+                (id, owner, self._clock() - self._limits.ttl),
             ).fetchone()
             if row is not None:
                 found[id] = json.loads(row[0])

@@ -27,13 +27,16 @@ class Talk:
         calls: tuple[str, ...] = (),
         results: tuple[str, ...] = (),
         surface: str = "messages",
+        scope: int = 0,
     ) -> Timeline:
         """Runs one request to its end, alone. calls: what its answer ends with; results: what it brings."""
         self.now += 1
         self.keys += 1
-        request = GenerationRequest("x", [prompt], Sampling(temperature=0.0), surface=surface, calls=results)  # type: ignore[arg-type]
+        request = GenerationRequest(
+            "x", [prompt], Sampling(temperature=0.0), surface=surface, calls=results, scope=scope
+        )  # type: ignore[arg-type]
         job = Job(request, self.now)
-        timeline = Timeline(self.keys, prompt, 3)
+        timeline = Timeline(self.keys, prompt, 3, scope=scope)
         choice = _Choice(job, timeline, calls)
         job.choices.append(choice)  # type: ignore[arg-type]
         assert self.lobby.join(job, [timeline], self.now) is None
@@ -102,6 +105,15 @@ def test_a_follow_up_goes_to_the_bank_that_was_kept_for_it_and_is_traced_as_a_co
     assert follow.bank is first.bank and follow.home == first.bank.index
     assert [record.live for record in talk.lobby.turns.records] == [False]
     assert talk.lobby.facts()["turns_live"] == 0
+
+
+def test_another_keys_call_ids_lead_nowhere_and_take_no_guard_away() -> None:
+    talk = Talk(2)
+    first = talk.answer([*SYSTEM, 1], calls=("call_a",), scope=1)
+    thief = talk.answer([*SYSTEM, 1, *first.drawn, 2], results=("call_a",), scope=2)
+    assert thief.home == -1 and thief.bank is not first.bank and _kept(thief) == 0
+    follow = talk.answer([*SYSTEM, 1, *first.drawn, 2], results=("call_a",), scope=1)
+    assert follow.bank is first.bank and _kept(follow) > len(SYSTEM)
 
 
 def test_side_work_takes_a_guarded_bank_only_where_there_is_no_other() -> None:

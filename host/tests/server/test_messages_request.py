@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from ds4.core.chat import ChatRequest
-from ds4.core.chat_dsv4 import Dsv4Chat
 from ds4.server.errors import ApiError
 from ds4.server.request import Body, parse_json
 from ds4.server.surfaces.messages_request import hides_thinking, marks_cache, read_chat
@@ -18,7 +17,7 @@ TOOL: Any = {"name": "f", "description": "Does f.", "input_schema": {"type": "ob
 
 
 def read(**body: Any) -> ChatRequest:
-    return read_chat(Body({"messages": [HI], **body}), Dsv4Chat())
+    return read_chat(Body({"messages": [HI], **body}), thinks=True)
 
 
 def turns(*messages: Any, **more: Any) -> list[Any]:

@@ -21,7 +21,7 @@ def told(text: str) -> set[str]:
 
 def test_every_metric_is_in_the_table_and_every_name_in_it_is_a_metric() -> None:
     with LiveServer() as live:
-        live.service.metrics.route("chat", "continuous", "default")
+        live.service.metrics.routes["chat", "continuous", "default"] += 1
         live.post("/v1/completions", {"prompt": "abc", "max_tokens": 2})
         page = live.get("/metrics")[1].decode()
     shown = set()

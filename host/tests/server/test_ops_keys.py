@@ -14,8 +14,10 @@ import pytest
 from ds4.core.settings import load
 from ds4.errors import SettingsError
 from ds4.server import arguments
+from ds4.server.job import Job
 from ds4.server.ops import keys as keys_module
 from ds4.server.ops.keys import ANYBODY, Keyring
+from ds4.server.request import GenerationRequest
 from ds4.server.schedule import oracle, tapes
 from support.live_server import LiveServer
 from support.oracles import standing_in
@@ -27,6 +29,8 @@ GUARDED = (
     ("POST", COMPLETIONS), ("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"), ("POST", "/v1/responses"),
     ("GET", "/v1/responses/resp_1"), ("POST", "/tokenize"), ("POST", "/detokenize"), ("POST", "/apply-template"),
     ("GET", "/nothing"), ("GET", "//health"), ("OPTIONS", "/v1/models"), ("GET", "/health/../metrics"),
+    ("POST", "/v1/embeddings"), ("POST", "/v1/responses/resp_1/cancel"), ("GET", "/openapi.json"), ("GET", "/uix"),
+    ("GET", "/ui/../v1/stats"), ("GET", "/ui/a/b"), ("GET", "/ui"),
 )  # fmt: skip
 
 
@@ -51,7 +55,12 @@ def test_everything_but_the_probes_and_the_page_asks_for_a_key(server: LiveServe
 def test_probes_are_answered_without_a_key(server: LiveServer) -> None:
     for path in ("/health", "/ready", "/health/"):
         assert server.get(path)[0] == 200, path
-    assert server.get("/")[0] in (200, 404)
+
+
+def test_the_page_and_its_files_are_answered_without_a_key(server: LiveServer) -> None:
+    for path in ("/", "/ui/app.js", "/ui/style.css", "/ui/app.js/"):
+        assert server.get(path)[0] == 200, path
+    assert server.get("/ui/nothing.js")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -245,3 +254,75 @@ def test_a_shared_cache_is_shared() -> None:
         prompt = "a common beginning " * 10
         assert cached(live, "alpha", prompt) == 0
         assert cached(live, "beta", prompt) == len(prompt) - 1
+
+
+# ---- whose requests and responses -----------------------------------------------------------------------------------
+
+
+def test_each_key_has_a_place_in_the_line_of_its_own_and_waves_share_one_account(server: LiveServer) -> None:
+    """All of them come from one address."""
+    seen: list[tuple[str, int, str, int]] = []
+    submit = server.engine.submit
+
+    def noting(request: GenerationRequest) -> Job:
+        seen.append((request.client, request.scope, request.surface, request.nbytes))
+        return submit(request)
+
+    server.engine.submit = noting  # type: ignore[method-assign]
+    try:
+        for key in ("alpha-secret", "beta-secret"):
+            for path, body in (
+                (COMPLETIONS, {"prompt": "abc", "max_tokens": 1}),
+                ("/v1/responses", {"input": "abc", "max_output_tokens": 1}),
+                ("/v1/embeddings", {"input": ["abc"] * 9}),
+            ):
+                assert server.send(path, body, headers=bearer(key))[0] == 200
+    finally:
+        server.engine.submit = submit  # type: ignore[method-assign]
+    assert [surface for _, _, surface, _ in seen] == 2 * ["completions", "responses", "embeddings", "embeddings"]
+    assert len({(client, scope) for client, scope, _, _ in seen[:4]}) == 1
+    assert seen[0][0] != seen[4][0] and seen[0][1] != seen[4][1]
+    assert all(client.startswith("key-") and nbytes for client, _, _, nbytes in seen)
+    last = server.service.metrics.last
+    assert last is not None and last.surface == "embeddings" and last.prompt_tokens == 27 and last.finish == "length"
+
+
+def _answers(server: LiveServer, key: str, id: str, item: str) -> list[tuple[str, int, bytes]]:
+    """What a key hears of a response, in every way there is, deleting last."""
+    asked = {"input": "more", "max_output_tokens": 1}
+    ways: tuple[tuple[str, str, str, object], ...] = (
+        ("get", "GET", f"/v1/responses/{id}", b""),
+        ("items", "GET", f"/v1/responses/{id}/input_items", b""),
+        ("cancel", "POST", f"/v1/responses/{id}/cancel", b"{}"),
+        ("continue", "POST", "/v1/responses", {**asked, "previous_response_id": id}),
+        ("count", "POST", "/v1/responses/input_tokens", {**asked, "previous_response_id": id}),
+        ("refer", "POST", "/v1/responses", {**asked, "input": [{"type": "item_reference", "id": item}]}),
+        ("delete", "DELETE", f"/v1/responses/{id}", b""),
+    )
+    heard = []
+    for name, method, path, body in ways:
+        status, _, raw = server.send(path, body, method, bearer(key))
+        heard.append((name, status, raw.replace(id.encode(), b"ID").replace(item.encode(), b"ITEM")))
+    return heard
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_another_keys_response_is_one_that_never_was(running: bool) -> None:
+    with LiveServer(banks=2, keys=Keyring(("alpha", "beta"), shared=True)) as live:
+        if running:
+            live.gate.close()
+        body = {"input": "a secret", "max_output_tokens": 4, "background": True}
+        made = json.loads(live.send("/v1/responses", body, headers=bearer("alpha"))[2])
+        id = made["id"]
+        if not running:
+            live.wait_for(lambda: live.idle)
+        items = json.loads(live.send(f"/v1/responses/{id}/input_items", b"", "GET", bearer("alpha"))[2])
+        item = items["data"][0]["id"]
+        beta = _answers(live, "beta", id, item)
+        assert beta == _answers(live, "beta", "resp_" + "0" * 32, "msg_" + "0" * 32)
+        assert {status for _, status, _ in beta} == {400, 404}
+        assert all(status == 404 for name, status, _ in beta if name in ("get", "items", "cancel", "delete"))
+        live.gate.release()
+        live.wait_for(lambda: live.idle)
+        alpha = _answers(live, "alpha", id, item)
+        assert [status for _, status, _ in alpha] == [200] * len(alpha), alpha

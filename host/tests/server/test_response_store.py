@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,60 @@ def test_a_file_that_is_none_of_ours_is_refused_by_name(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("PRAGMA user_version = 7")
     db.close()
-    with pytest.raises(SettingsError, match=r"expected layout 1, found layout 7"):
+    with pytest.raises(SettingsError, match=r"expected layout 2, found layout 7"):
         ResponseStore(tmp_path)
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(SettingsError, match="cannot keep responses"):
         ResponseStore(file)
+
+
+_FIRST_LAYOUT = """
+CREATE TABLE responses (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, previous TEXT, running INTEGER NOT NULL,
+    touched REAL NOT NULL, taken INTEGER NOT NULL, size INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE INDEX responses_touched ON responses (touched, number);
+CREATE TABLE items (response INTEGER NOT NULL REFERENCES responses (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL, produced INTEGER NOT NULL, id TEXT, body TEXT NOT NULL,
+    PRIMARY KEY (response, position)) WITHOUT ROWID;
+CREATE INDEX items_id ON items (id);
+INSERT INTO responses VALUES (1, 'old', NULL, 0, 4e9, 20, 60, '{"id": "old", "status": "completed"}');
+INSERT INTO items VALUES (1, 0, 0, 'asked', '{"id": "asked"}'), (1, 1, 1, 'made', '{"id": "made"}');
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_file_of_the_layout_that_knew_no_owners_goes_on(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.executescript(_FIRST_LAYOUT)
+    db.close()
+    for _ in range(2):  # the second time it is of the present layout
+        store = ResponseStore(tmp_path)
+        old = run(store.get("old", "anybody"))
+        assert (old.owner, old.input, old.output) == ("", [{"id": "asked"}], [{"id": "made"}])
+        assert run(store.put(replace(stored("new", "old"), owner="one")))
+        assert [item["id"] for item in run(store.conversation("new", "one"))][:2] == ["asked", "made"]
+        with pytest.raises(Missing):
+            run(store.conversation("new", "two"))
+        store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_what_one_owner_keeps_is_not_there_for_another() -> None:
+    store = ResponseStore()
+    run(store.put(replace(stored("a"), owner="one")))
+    (item,) = run(store.get("a", "one")).input
+    for owner in ("two", ""):
+        for call in (store.get, store.delete, store.conversation):
+            with pytest.raises(Missing):
+                run(call("a", owner))
+        assert run(store.find([item["id"]], owner)) == {}
+    assert run(store.find([item["id"]], "one")) == {item["id"]: item}
+    run(store.put(replace(stored("b", "a"), owner="two")))  # by whatever way: it leads to nothing of another's
+    with pytest.raises(Missing):
+        run(store.conversation("b", "two"))
+    run(store.delete("a", "one"))
+    store.close()
 
 
 def test_a_store_that_is_closed_takes_nothing(tmp_path: Path) -> None:

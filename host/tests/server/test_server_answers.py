@@ -172,7 +172,7 @@ def test_completion_log_probabilities_have_the_legacy_shape(server: LiveServer) 
     assert logprobs["text_offset"] == [0, 1, 2]
     assert logprobs["top_logprobs"][0] == {"e": -1.5, "d": -0.5}
     _, answer = server.post(COMPLETIONS, {"prompt": "abc", "max_tokens": 3, "logprobs": 0})
-    assert answer["choices"][0]["logprobs"]["top_logprobs"] == [None] * 3
+    assert answer["choices"][0]["logprobs"]["top_logprobs"] == [{}] * 3
 
 
 def test_the_next_turn_finds_its_history_in_a_bank(server: LiveServer) -> None:

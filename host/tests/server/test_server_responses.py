@@ -91,6 +91,14 @@ def test_an_item_can_be_named_instead_of_sent() -> None:
         assert status == 404 and answer["error"]["param"] == "input[0].id"
 
 
+def test_an_item_whose_id_is_null_is_given_one() -> None:
+    with LiveServer() as live:
+        item = {"type": "message", "role": "user", "content": "ab", "id": None}
+        made = live.post(RESPONSES, {"input": [item], "max_output_tokens": 1})[1]
+        kept = json.loads(live.get(f"{RESPONSES}/{made['id']}/input_items")[1])
+        assert kept["first_id"] == kept["data"][0]["id"] and kept["first_id"].startswith("msg_")
+
+
 def test_what_is_not_to_be_kept_is_not_and_what_is_deleted_is_gone() -> None:
     with LiveServer() as live:
         response = stream(live, {"input": "a", "max_output_tokens": 1, "store": False})
@@ -244,6 +252,7 @@ def test_a_response_that_cannot_be_kept_says_so() -> None:
         ({"input": [3]}, "input[0]"),
         ({"input": [{}]}, "input[0].type"),
         ({"input": [{"type": "novel"}]}, "input[0].type"),
+        ({"input": [{"role": "user", "content": "a", "id": {}}]}, "input[0].id"),
         ({"input": [{"role": "robot", "content": "a"}]}, "input[0].role"),
         ({"input": [{"role": "user"}]}, "input[0].content"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type"),

@@ -28,9 +28,9 @@ from ds4.cli.arguments import (
 )
 from ds4.cli.models import folder, known
 from ds4.cli.models.progress import Transfer
-from ds4.core import catalog, render
+from ds4.core import catalog, inventory, qualified, render
 from ds4.core.exits import Exit
-from ds4.core.identify import identify
+from ds4.core.identify import identify, identify_inventory
 from ds4.core.kinds import did_you_mean
 from ds4.core.options import MODEL_DIR
 from ds4.core.settings import Program, Settings, load
@@ -113,12 +113,13 @@ def list_models(settings: Settings) -> int:
 
 
 def _identify(settings: Settings, words: list[str]) -> int:
-    found = [identify(catalog.resolve(word, settings[MODEL_DIR])) for word in _named(words, "identify")]
+    loaded = [inventory.load(catalog.resolve(word, settings[MODEL_DIR])) for word in _named(words, "identify")]
+    found = [(one := identify_inventory(files), qualified.of_model(one, files)) for files in loaded]
     if settings[JSON]:
-        values = [render.identity_dict(one) for one in found]
+        values = [render.identity_dict(*one) for one in found]
         diagnostics.show(json.dumps(values if len(values) > 1 else values[0], indent=2, ensure_ascii=False))
     else:
-        diagnostics.show("\n\n".join(render.render_identity(one) for one in found))
+        diagnostics.show("\n\n".join(render.render_identity(*one) for one in found))
     return Exit.OK
 
 

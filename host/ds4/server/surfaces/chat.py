@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from ds4.server import limits
 from ds4.server.answer import ChatAnswer
-from ds4.server.constraints import openai_format
-from ds4.server.errors import invalid
 from ds4.server.events import Progress
-from ds4.server.request import Body, GenerationRequest, new_id, read_options, tail_calls
+from ds4.server.request import Body, GenerationRequest, new_id, tail_calls
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
+from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.chat_render import CHUNK
-from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
+from ds4.server.surfaces.reading import read
 from ds4.server.surfaces.rendering import progress
-from ds4.server.surfaces.thinking_budget import read_budget
+from ds4.server.surfaces.thinking_budget import budget_of
 from ds4.server.surfaces.writing import Writing
 
 
 class ChatCompletions(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
-        dialect = served.prompts.dialect()
-        asked = openai_format(body)
-        told = None if asked is None or not dialect.tells_format else asked.told
-        chat = read_chat(body, thinks=dialect.thinks, response_format=told)
-        options = read_options(body, served.defaults, served.tokenizer.n_vocab)
-        top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
-        wanted = body.boolean("logprobs")
-        if top is not None and not wanted:
-            raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+        dialect, asked = served.prompts.dialect(), read("chat", body, model_of(served))
+        chat, options = asked.chat_for(dialect), asked.options
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "messages")
-        grammar = await served.constraints.of_chat(asked, dialect, chat, prompt)
         return GenerationRequest(
             id=new_id("chatcmpl"),
             prompts=[ids],
@@ -40,13 +30,13 @@ class ChatCompletions(Generating):
             max_tokens=options.max_tokens,
             stop=options.stop,
             ignore_eos=options.ignore_eos,
-            logprobs=(top or 0) if wanted else None,
+            logprobs=asked.logprobs,
             chat=chat,
             answer=ChatAnswer(dialect, prompt, names=chat.names) if dialect.thinks or dialect.calls_tools else None,
-            grammar=grammar,
-            budget=read_budget(body, dialect, served.tokenizer),
-            constrained_by=None if asked is None else asked.param,
-            cache_prompt=served.cache_prompt and options.cache_prompt,
+            grammar=await served.constraints.of_chat(asked.format, dialect, chat, prompt),
+            budget=budget_of(asked.thought, dialect, served.tokenizer),
+            constrained_by=asked.formatted_by,
+            cache_prompt=options.cache_prompt,
             stream=options.stream,
             include_usage=options.include_usage,
             progress=options.progress,

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
+from ds4.server import limits
+from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
-from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.prompts import no_dialect
+from ds4.server.request import Body, kind, read_options, text, wrong_type
+from ds4.server.surfaces.asked import Asked, Model
 from ds4.server.surfaces.chat_tools import name_of, objects, read_tools
+from ds4.server.surfaces.thinking_budget import read_thought
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """OpenAI's developer messages are its system messages under another name. Not DeepSeek's own role of that name, which
@@ -19,11 +24,22 @@ ALIASES = {"deepseek-chat": False, "deepseek-reasoner": True}
 _SWITCHES = ("thinking", "enable_thinking", "think")
 
 
-def read_chat(
-    body: Body, *, generation_prompt: bool = True, thinks: bool = False, response_format: Any = None
-) -> ChatRequest:
-    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning;
-    response_format: what the model is told of it."""
+def read(body: Body, model: Model) -> Asked:
+    """A whole chat completions body."""
+    if not model.chats:
+        raise no_dialect()
+    asked = openai_format(body)
+    chat = read_chat(body, thinks=model.thinks)
+    options = read_options(body, model.defaults, model.n_vocab).on(model.cache)
+    top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
+    wanted = body.boolean("logprobs")
+    if top is not None and not wanted:
+        raise invalid("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+    return Asked(options, (top or 0) if wanted else None, chat, format=asked, thought=read_thought(body))
+
+
+def read_chat(body: Body, *, generation_prompt: bool = True, thinks: bool = False) -> ChatRequest:
+    """What the body asks of the model's dialect. thinks: whether answers of this model can hold reasoning."""
     model = body.text("model")
     messages = read_messages(body)
     tools, calls = read_tools(body)
@@ -38,7 +54,6 @@ def read_chat(
     return ChatRequest(
         messages,
         tools,
-        response_format=response_format,
         thinking=thinking,
         effort=effort,
         generation_prompt=generation_prompt,

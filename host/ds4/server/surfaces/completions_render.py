@@ -85,7 +85,7 @@ class CompletionRenderer(Renderer):
             shown = self._text(entry.token)
             tokens.append(shown)
             values.append(entry.logprob)
-            tops.append({self._text(token): value for token, value in reversed(entry.top)} if entry.top else None)
+            tops.append({self._text(token): value for token, value in reversed(entry.top)})
             offsets.append(offset)
             offset += len(shown)
         return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ds4.core.chat import EFFORTS, ChatRequest, Dialect
+from ds4.core.chat import EFFORTS, ChatRequest
 from ds4.core.output.grammar.rules import ToolRule, ToolRules
 from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
-from ds4.server.request import Body, GenerationRequest
+from ds4.server.prompts import no_dialect
+from ds4.server.request import Body, GenerationRequest, Options, read_sampling, read_stops
+from ds4.server.surfaces.asked import Asked, Model, Shown
 from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.chat_tools import name_of, objects
 from ds4.server.surfaces.messages_turns import read_turns
+from ds4.server.surfaces.thinking_budget import read_thought
 from ds4.server.surfaces.tool_rules import Choice, function_rule, rules
 
 _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
@@ -28,25 +31,37 @@ class MessagesRequest(GenerationRequest):
     warms: bool = False
 
 
-def read_chat(body: Body, dialect: Dialect) -> ChatRequest:
+def read(body: Body, model: Model) -> Asked:
+    """A whole Messages body."""
+    if not model.chats:
+        raise no_dialect()
+    chat = read_chat(body, model.thinks)
+    max_tokens = body.integer("max_tokens", 0, 1 << 31, clamp=True)
+    if max_tokens is None:
+        raise invalid("'max_tokens' is required.", "max_tokens", "missing_field")
+    sampling = read_sampling(body, model.defaults, model.n_vocab)
+    stop = read_stops(body, "stop_sequences")
+    body.nested("metadata").text("user_id")
+    stream, reuse, ignore_eos = body.boolean("stream"), body.boolean("cache_prompt", True), body.boolean("ignore_eos")
+    shown = Shown(marks_cache(body), hides_thinking(body), warms=max_tokens == 0)
+    options = Options(
+        sampling, 1, max_tokens or 1, stop, ignore_eos, reuse, stream, include_usage=False, progress=False
+    )
+    asked, thought = messages_format(body), read_thought(body)
+    return Asked(options.on(model.cache), chat=chat, shown=shown, format=asked, thought=thought)
+
+
+def read_chat(body: Body, thinks: bool) -> ChatRequest:
     """What the body asks of the model's dialect; the same for an answer and for counting."""
     model = body.text("model")
     tools, calls = _tools(body)
     config = body.nested("output_config")
-    asked = messages_format(body)
-    told = None if asked is None or not dialect.tells_format else asked.told
     body.refuse("mcp_servers", ([],), "This server does not call MCP servers; the client has to.")
     effort = _effort(config, "effort") or _effort(body, "reasoning_effort")
-    thinking = _thinking(body, effort, ALIASES.get(model or ""), dialect.thinks)
+    thinking = _thinking(body, effort, ALIASES.get(model or ""), thinks)
     # Effort is about the whole answer, so a model that does not think is not asked in vain.
-    return ChatRequest(
-        read_turns(body),
-        tools,
-        response_format=told,
-        thinking=thinking,
-        effort=effort if dialect.thinks else None,
-        calls=calls,
-    )
+    turns = read_turns(body)
+    return ChatRequest(turns, tools, thinking=thinking, effort=effort if thinks else None, calls=calls)
 
 
 def hides_thinking(body: Body) -> bool:
@@ -89,7 +104,7 @@ def _thinking(body: Body, effort: str | None, alias: bool | None, thinks: bool) 
     chosen = asked.text("type")
     if asked.data and chosen not in _THINKING:
         raise invalid(f"'thinking.type' must be one of {', '.join(_THINKING)}.", "thinking.type")
-    asked.integer("budget_tokens", 0, 1 << 31, clamp=True)
+    read_thought(body)
     if chosen == "enabled":
         return True
     if chosen == "disabled" or not thinks:

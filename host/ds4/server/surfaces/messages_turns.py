@@ -8,14 +8,13 @@ messages. Between two answers results of tools come first, and the texts are one
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ds4.core.json_text import dumps
 from ds4.server.errors import invalid
-from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.request import Body, base64_text, kind, text, wrong_type
 
 _ATTRIBUTION = "x-anthropic-"
 """How lines begin that tell about the request instead of the model's task; they differ from one request to the next."""
@@ -253,7 +252,7 @@ def _result_part(block: Body) -> str:
         case "tool_reference":
             return f"The tool {block.text('tool_name') or ''} can be called."
         case str(other):
-            return f"[Unsupported {other[:40]}]"
+            return f"[Unsupported {text(other, block.param('type'))[:40]}]"
     raise _unknown(block)
 
 
@@ -273,7 +272,7 @@ def _thought(block: Body) -> str:
     if shown or not signature.startswith(_HIDDEN):
         return shown
     try:
-        return base64.b64decode(signature[len(_HIDDEN) :], altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
+        return base64_text(signature[len(_HIDDEN) :], b"-_")
+    except ValueError:
         param = block.param("signature")
         raise invalid(f"'{param}' is not as this server gave it.", param) from None

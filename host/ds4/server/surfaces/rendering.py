@@ -78,8 +78,10 @@ class Answer:
             case Delta():
                 (self.reasoning if event.reasoning else self.text).append(event.text)
             case CallDelta():
-                call = self.calls.setdefault(event.index, Call(event.id, event.name))
-                call.arguments.append(event.arguments)
+                if event.id:
+                    self.calls[event.index] = Call(event.id, event.name)
+                if call := self.calls.get(event.index):  # none: what goes on is void
+                    call.arguments.append(event.arguments)
             case CallsVoid():
                 self.calls = {index: call for index, call in self.calls.items() if index < event.first}
                 return

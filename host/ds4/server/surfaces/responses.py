@@ -11,35 +11,37 @@ from typing import Any
 import falcon
 import falcon.asgi
 
+from ds4.server.constraints import responses_format, told_of
 from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
 from ds4.server.errors import ApiError, ClientGone, invalid
 from ds4.server.events import Delta, Failed, HungUp
 from ds4.server.job import Job
-from ds4.server.request import Body
 from ds4.server.response_store import Missing, ResponseStore, Stored
 from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
+from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.generation import begin_trace, connection_of, model_and_body, queued
+from ds4.server.surfaces.reading import read
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
-from ds4.server.surfaces.responses_request import ResponsesRequest, read_chat, read_request, tokens
+from ds4.server.surfaces.responses_request import ResponsesRequest, completed, made, read_talk, tokens
 from ds4.server.surfaces.wire import ResponseWriting
 
 log = logging.getLogger("ds4.server")
 
 
 class Run:
-    """A response that is being made: its job, its answer so far, and where it is kept."""
+    """A response that is being made: its job, its answer so far, where it is kept, and for whom."""
 
-    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, served: Served) -> None:
-        self.asked, self.answer, self.job, self.served = asked, answer, job, served
+    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, served: Served, owner: str) -> None:
+        self.asked, self.answer, self.job, self.served, self.owner = asked, answer, job, served, owner
         self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
     def stored(self) -> Stored:
         asked, body = self.asked, json.loads(self.answer.whole())
-        return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"))
+        return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"), self.owner)
 
     async def settle(self, desk: Desk) -> None:
         """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
@@ -145,12 +147,17 @@ class Desk:
             channel.shortcut = None
             self.hang_up(run)
 
-    async def find(self, id: str) -> Stored:
-        """A response as it is now."""
-        if (run := self.live.get(id)) is not None:
+    def running(self, id: str, owner: str) -> Run | None:
+        """A response that is being made, if it is this owner's."""
+        run = self.live.get(id)
+        return run if run is not None and run.owner in ("", owner) else None
+
+    async def find(self, id: str, owner: str) -> Stored:
+        """A response as it is now. 404 for another owner's as for one that never was."""
+        if (run := self.running(id, owner)) is not None:
             return run.stored()
         try:
-            return await self.store.get(id)
+            return await self.store.get(id, owner)
         except Missing:
             raise not_found(id) from None
 
@@ -171,15 +178,6 @@ def not_found(id: str) -> ApiError:
     return ApiError(404, f"Response with id {id[:80]!r} not found.", code="not_found", param="response_id")
 
 
-def _check_carried(raw: bytes, body: Body) -> None:
-    """Items, tools and metadata go back to the client and into the store whole: all of them must be UTF-8's."""
-    if b"\\ud" in raw or b"\\uD" in raw:
-        try:
-            json.dumps(body.data, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise invalid("The body holds a lone surrogate.", code="invalid_json") from None
-
-
 class Responses:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -193,8 +191,7 @@ class Responses:
         desk, service = self.desk, self.desk.service
         connection = connection_of(req)
         served, body = await model_and_body(service, req)
-        _check_carried(connection.body, body)
-        asked = await read_request(body, served, desk.store)
+        asked = await made(read("responses", body, model_of(served)), body, served, desk.store, connection.owner)
         await served.constraints.compile(asked.generation)
         connection.sign(asked.generation)
         if connection.gone:
@@ -205,7 +202,7 @@ class Responses:
             begin_trace(service, served, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
         queued(asked.generation, job)
-        run = Run(asked, answer, job, served)
+        run = Run(asked, answer, job, served, connection.owner)
         if not asked.background:
             job.abort = connection.abort
             connection.on_hang_up(lambda: desk.hang_up(run))
@@ -253,14 +250,15 @@ class Response:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
         if req.get_param_as_bool("stream"):
             raise invalid("A response that was made cannot be streamed again.", "stream", "unsupported_parameter")
-        resp.data = dump((await self.desk.find(id)).response)
+        resp.data = dump((await self.desk.find(id, connection_of(req).owner)).response)
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        if (run := self.desk.live.get(id)) is not None:
+        owner = connection_of(req).owner
+        if (run := self.desk.running(id, owner)) is not None:
             run.abandon()
             await run.settle(self.desk)
         try:
-            await self.desk.store.delete(id)
+            await self.desk.store.delete(id, owner)
         except Missing:
             raise not_found(id) from None
         resp.data = dump({"id": id, "object": "response", "deleted": True})
@@ -271,10 +269,11 @@ class CancelResponse:
         self.desk = desk
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        stored = await self.desk.find(id)
+        owner = connection_of(req).owner
+        stored = await self.desk.find(id, owner)
         if not stored.body["background"]:
             raise invalid("Only a response in the background can be cancelled; hang up on others.", "response_id")
-        if (run := self.desk.live.get(id)) is not None:
+        if (run := self.desk.running(id, owner)) is not None:
             run.abandon()
             await run.settle(self.desk)
             stored = run.stored()
@@ -288,7 +287,7 @@ class InputItems:
         self.desk = desk
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, id: str) -> None:
-        items = list((await self.desk.find(id)).input)
+        items = list((await self.desk.find(id, connection_of(req).owner)).input)
         order, after = req.get_param("order") or "desc", req.get_param("after")
         if order not in ("asc", "desc"):
             raise invalid("'order' must be asc or desc.", "order")
@@ -318,8 +317,13 @@ class InputTokens:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served, body = await model_and_body(self.desk.service, req)
-        chat, _, _ = await read_chat(body, served, self.desk.store)
-        _, ids = await tokens(chat, served)
+        talk = read_talk(body, model_of(served))
+        chat = (
+            talk.chat
+            if talk.whole
+            else (await completed(talk.chat, talk.items, body, self.desk.store, connection_of(req).owner))[0]
+        )
+        _, ids = await tokens(told_of(chat, responses_format(body), served.prompts.dialect()), served)
         resp.data = dump({"object": "response.input_tokens", "input_tokens": len(ids)})
 
 

@@ -240,7 +240,7 @@ class ResponseAnswer:
         out = self._close("incomplete")
         code = "rate_limit_exceeded" if error.status == 429 else "server_error"
         self._state = {"status": "failed", "error": {"code": code, "message": error.message}}
-        return out
+        return out if self._streamed else error.body()
 
     # ---- events ----------------------------------------------------------------------------------------------------
 

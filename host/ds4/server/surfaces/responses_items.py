@@ -5,11 +5,10 @@ items (reasoning, text, calls) it came in.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 from ds4.server.errors import ApiError, invalid
-from ds4.server.request import Body, kind, text, wrong_type
+from ds4.server.request import Body, base64_text, kind, text, wrong_type
 from ds4.server.surfaces.chat_tools import objects
 from ds4.server.surfaces.responses_tools import as_arguments, told
 
@@ -38,8 +37,8 @@ def unseal(sealed: str) -> str | None:
     if not sealed.startswith(_MARK):
         return None
     try:
-        return base64.b64decode(sealed[len(_MARK) :], validate=True).decode()
-    except (binascii.Error, ValueError):
+        return base64_text(sealed[len(_MARK) :])
+    except ValueError:
         return None
 
 

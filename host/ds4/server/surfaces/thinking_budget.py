@@ -10,20 +10,23 @@ from ds4.server.request import Body
 _MOST = 1 << 31
 
 
-def read_budget(body: Body, dialect: Dialect, tokenizer: Tokenizer) -> Budget | None:
-    """`thinking.budget_tokens` of Messages, and as extensions everywhere `thinking_budget` and `reasoning.max_tokens`.
-    None: the model thinks for as long as it likes. One that is larger than the answer may be is no error: it is never
-    used up."""
-    thinking = body.get("thinking")
+def read_thought(body: Body) -> int | None:
+    """`thinking.budget_tokens` of Messages, and as extensions everywhere `thinking_budget` and `reasoning.max_tokens`;
+    the least, if there are several. None: the model thinks for as long as it likes."""
     places = [(body, "thinking_budget")]
-    if isinstance(thinking, dict):
+    if isinstance(body.get("thinking"), dict):
         places.append((body.nested("thinking"), "budget_tokens"))
     if isinstance(body.get("reasoning"), dict):
         places.append((body.nested("reasoning"), "max_tokens"))
     given = [most for holder, name in places if (most := holder.integer(name, 0, _MOST, clamp=True)) is not None]
-    if not given or dialect.tags is None:
+    return min(given) if given else None
+
+
+def budget_of(thought: int | None, dialect: Dialect, tokenizer: Tokenizer) -> Budget | None:
+    """How a model is held to it. One that is larger than the answer may be is no error: it is never used up."""
+    if thought is None or dialect.tags is None:
         return None
     close = dialect.tags[1]
     token = tokenizer.special_tokens.get(close)
     ids = tokenizer.continuation(close) if token is None else [token]
-    return Budget(min(given), tuple(ids), tokenizer.n_vocab)
+    return Budget(thought, tuple(ids), tokenizer.n_vocab)
