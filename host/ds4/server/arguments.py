@@ -93,6 +93,28 @@ MAX_SEQS: Option[int | None] = Option(
     _SERVING,
     shows="what memory allows, at most 4",
 )
+MODELS_MAX: Option[int] = Option(
+    "models-max",
+    integer(1, 64),
+    1,
+    "Models loaded at once. With 1, that of -m answers whatever `model` says; with more, `model` chooses among what "
+    "`ds4 models` lists.",
+    _SERVING,
+)
+MODEL_IDLE: Option[float] = Option(
+    "model-idle",
+    number(0, 1e9, "SECONDS"),
+    0.0,
+    "With several models: how long one stays loaded without a request; 0: until another needs its place.",
+    _SERVING,
+)
+LOAD_TIMEOUT: Option[float] = Option(
+    "load-timeout",
+    number(1, 86400, "SECONDS"),
+    600.0,
+    "With several models: how long a request waits for its model to load.",
+    _SERVING,
+)
 PROMPT_CACHE: Option[bool] = Option(
     "prompt-cache", boolean(), True, "Continue on what a bank already holds of a prompt.", _SERVING
 )
@@ -220,6 +242,9 @@ PROGRAM = Program(
         ACCESS_LOG,
         *MODEL_OPTIONS,
         MODEL_ID,
+        MODELS_MAX,
+        MODEL_IDLE,
+        LOAD_TIMEOUT,
         MAX_SEQS,
         PROMPT_CACHE,
         DRAIN,

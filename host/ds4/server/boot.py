@@ -40,6 +40,7 @@ from ds4.server.disconnect import Door
 from ds4.server.doorkeeper import Doorkeeper, is_loopback
 from ds4.server.engine_loop import EngineLoop
 from ds4.server.limits import Limits
+from ds4.server.many_models import many_models
 from ds4.server.ops import logs
 from ds4.server.ops.drain import Drain
 from ds4.server.ops.keys import Keyring
@@ -54,6 +55,7 @@ from ds4.server.response_store import ResponseStore, StoreLimits
 from ds4.server.schedule import oracle as schedule
 from ds4.server.schedule.admission import QueueLimits
 from ds4.server.service import Served, Service
+from ds4.server.switching import Owner, Runner
 from ds4.server.tracing import TraceLimits, Tracer
 from ds4.sys.native import NativeModel, NativeSession
 
@@ -81,9 +83,9 @@ def limits_of(settings: Settings) -> Limits:
 class EngineThread(threading.Thread):
     """Opens the model, tells the service, and runs the engine loop until it is stopped."""
 
-    def __init__(self, plan: ServingPlan, service: Service, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, plan: ServingPlan, service: Service, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(name="ds4-engine", daemon=True)
-        self._plan, self._service, self._server, self._loop = plan, service, server, loop
+        self._plan, self._service, self._owner, self._loop = plan, service, owner, loop
         self.engine: EngineLoop | None = None
         self.error: Exception | None = None
         self.stopping = False
@@ -95,10 +97,9 @@ class EngineThread(threading.Thread):
             pass  # stopped while loading
         except Exception as error:
             self.error = error
-            self._service.state = "failed"
             if self.engine is not None:
                 self.engine.fail_all(error)
-        self._call(self._server.engine_ended)
+        self._call(self._owner.engine_ended)
 
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is left to tell
@@ -157,13 +158,14 @@ class EngineThread(threading.Thread):
         # What loading left behind lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
-        self._call(lambda: self._server.model_loaded(served, seconds))
+        self._call(lambda: self._owner.model_loaded(served, seconds))
         self.engine.run()
 
     def _progress(self, done: int, total: int) -> bool:
-        self._service.progress = done / total if total else 1.0
+        part = done / total if total else 1.0
+        self._owner.load_progress(part)
         if sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[Kloading {100 * self._service.progress:.0f} %")
+            sys.stderr.write(f"\r\033[Kloading {100 * part:.0f} %")
             sys.stderr.flush()
         return self.stopping
 
@@ -185,16 +187,30 @@ class Server(uvicorn.Server):
         self._signals = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.thread: EngineThread | None = None
+        self.error: Exception | None = None  # what the server ends with
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        self.thread = EngineThread(self._plan, self._service, self, self._loop)
-        self.thread.start()
+        if self._service.board is not None:
+            self._service.board.first(self._plan, self._say_ready, self._first_failed)
+        else:
+            self.thread = EngineThread(self._plan, self._service, self, self._loop)
+            self.thread.start()
         on_hangup(self._loop, self._reloads)
+
+    def load_progress(self, part: float) -> None:
+        self._service.progress = part
 
     def model_loaded(self, served: Served, seconds: float) -> None:
         self._service.serve(served)
+        self._say_ready(served, seconds)
+
+    def _first_failed(self, error: Exception | None) -> None:
+        self.error = error
+        self.engine_ended()
+
+    def _say_ready(self, served: Served, seconds: float) -> None:
         clear = "\r\033[K" if sys.stderr.isatty() else ""
         logs.say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
 
@@ -202,6 +218,9 @@ class Server(uvicorn.Server):
         """The engine thread is gone: asked to, or by an error; either way there is nothing left to serve."""
         self.should_exit = True
         if self.thread is not None and self.thread.error is not None:
+            self.error = self.thread.error
+        if self.error is not None:
+            self._service.state = "failed"
             self.force_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -215,14 +234,16 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._stopping)
 
     def _stopping(self) -> None:
+        if self._service.board is not None:
+            self._service.board.stop(now=self.force_exit)
         engine = self.thread.engine if self.thread is not None else None
         if self.thread is not None and (engine is None or self.force_exit):
             self.thread.stop(now=True)
         if self._service.state == "stopping":
             return  # the first signal has begun it
         self._service.state = "stopping"
-        if engine is not None and engine.jobs:
-            logs.say(f"finishing {len(engine.jobs)} request(s); press Ctrl-C again to stop at once")
+        if jobs := sum(len(served.engine.jobs) for served in self._service.loaded):
+            logs.say(f"finishing {jobs} request(s); press Ctrl-C again to stop at once")
         self._drain.begin(self._drained)
 
     def _drained(self) -> None:
@@ -232,8 +253,15 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         self._service.close()
+        if self._service.board is not None:
+            self._service.board.stop(now=True)
         if self.thread is not None:
             self.thread.stop(now=True)
+
+    def runners(self) -> list[Runner]:
+        """The threads of engines that have not ended."""
+        board = self._service.board
+        return board.runners() if board is not None else [] if self.thread is None else [self.thread]
 
 
 def serve(settings: Settings) -> int:
@@ -278,6 +306,8 @@ def serve(settings: Settings) -> int:
         if tls is not None and context is not None:
             reloads.append(functools.partial(tls.reload, context))
         service = Service(limits_of(settings), responses=store)
+        if settings[args.MODELS_MAX] > 1:
+            service.board = many_models(plan, service, EngineThread)
         if (folder := settings[args.TRACE]) is not None:
             kept = TraceLimits(settings[args.TRACE_FILES], settings[args.TRACE_BYTES])
             session = plan.session
@@ -325,14 +355,13 @@ def _config(app: Door, context: ssl.SSLContext | None) -> uvicorn.Config:
 def _run(server: Server, sock: socket.socket) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL)
     server.run(sockets=[sock])
-    thread = server.thread
-    if thread is not None:
-        thread.join(timeout=10)
-        if isinstance(thread.error, Ds4Error):
-            raise thread.error
-        if thread.error is not None:
-            log.error("the engine thread ended by a bug", exc_info=thread.error)
-            return 1
+    for runner in server.runners():
+        runner.join(timeout=10)
+    if isinstance(server.error, Ds4Error):
+        raise server.error
+    if server.error is not None:
+        log.error("the engine thread ended by a bug", exc_info=server.error)
+        return 1
     return 0
 
 

@@ -64,6 +64,7 @@ class Connection:
         self.account: Account | None = None  # of what it asked the engine for
         self._transport = transport
         self._callbacks: list[Callable[[], None]] = []
+        self._at_end: list[Callable[[], None]] = []
 
     @property
     def owner(self) -> str:
@@ -86,6 +87,15 @@ class Connection:
             callback()
         else:
             self._callbacks.append(callback)
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls back when the request is over, whichever way: its answer is out, or nobody waits for it any more."""
+        self._at_end.append(callback)
+
+    def end(self) -> None:
+        callbacks, self._at_end = self._at_end, []
+        for callback in callbacks:
+            callback()
 
     def record(self, trace: Recording) -> None:
         """From now on what goes to the client is recorded."""
@@ -215,6 +225,7 @@ class Door:
             await self.app(scope, replay, recorded)
         finally:
             watcher.cancel()
+            connection.end()
             if connection.trace is not None:
                 connection.trace.close(gone=connection.gone)
 

@@ -39,8 +39,9 @@ class ServingPlan:
     fingerprint: str
 
     @classmethod
-    def make(cls, settings: Settings) -> ServingPlan:
-        """Raises SettingsError, ModelFileError, UnsupportedModelError, and what memory_plan has to say."""
+    def make(cls, settings: Settings, available: int | None = None) -> ServingPlan:
+        """available: bytes that may be planned with, if not all that there are. Raises SettingsError, ModelFileError,
+        UnsupportedModelError, and what memory_plan has to say."""
         path = catalog.resolve(settings[MODEL], settings[MODEL_DIR])
         files = inventory.load(path)
         identity = identify.identify_inventory(files)
@@ -52,7 +53,7 @@ class ServingPlan:
             plan.hparams,
             kv_type,
             identity.weight_bytes,
-            available_bytes(),
+            available_bytes() if available is None else available,
             settings[CTX],
             settings[MAX_SEQS],
             settings[BATCH],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ds4.core.sampling import Sampling
 from ds4.core.tokenizer import Tokenizer
@@ -18,6 +19,10 @@ from ds4.server.metrics import Metrics
 from ds4.server.prompts import Prompts
 from ds4.server.response_store import ResponseStore
 from ds4.server.tracing import Tracer
+
+if TYPE_CHECKING:
+    from ds4.server.disconnect import Connection
+    from ds4.server.switching import Switchboard
 
 State = Literal["loading", "ready", "stopping", "failed"]
 
@@ -41,7 +46,8 @@ class Served:
 
 
 class Service:
-    """responses: where they are kept; by default for as long as the process lives."""
+    """responses: where they are kept; by default for as long as the process lives. served: the model that is loaded;
+    where there may be several, one of `loaded`, or none. board: chooses among several models."""
 
     def __init__(
         self, limits: Limits | None = None, metrics: Metrics | None = None, responses: ResponseStore | None = None
@@ -52,35 +58,67 @@ class Service:
         self.state: State = "loading"
         self.progress = 0.0  # of loading, 0..1
         self.served: Served | None = None
+        self.loaded: list[Served] = []
+        self.board: Switchboard | None = None
         self.tracer: Tracer | None = None
         self._heart: asyncio.Task[None] | None = None
 
     def serve(self, served: Served) -> None:
         """The model is loaded: requests are taken from now on. On the event loop."""
-        self.served = served
-        self.metrics.engine = served.engine
-        self._heart = asyncio.get_running_loop().create_task(self._beat(served.engine))
+        self.loaded.append(served)
+        self._show(self.served or served)
+        if self._heart is None:
+            self._heart = asyncio.get_running_loop().create_task(self._beat())
         if self.state == "loading":
             self.state = "ready"
 
+    def _show(self, served: Served | None) -> None:
+        self.served = served
+        self.metrics.engine = None if served is None else served.engine
+
+    def retire(self, served: Served) -> None:
+        """The model's engine has ended, and others go on."""
+        self.loaded.remove(served)
+        if self.served is served:
+            self._show(self.loaded[0] if self.loaded else None)
+        served.prompts.close()
+        served.constraints.close()
+
+    async def model(self, name: str | None, connection: Connection) -> Served:
+        """The model that a request names, loaded; it stays so until the request is over."""
+        if self.board is None:
+            return self.ready()
+        return await self.board.model(name, connection)
+
+    def hold(self, served: Served) -> Callable[[], None]:
+        """Keeps a request's model loaded beyond the request, until what is returned is called."""
+        return self.board.hold(served) if self.board is not None else lambda: None
+
     def ready(self) -> Served:
         """The loaded model, or the 503 that says why there is none."""
-        if self.state == "ready" and self.served is not None:
+        self.check()
+        if self.served is not None:
             return self.served
+        raise shed("loading")
+
+    def check(self) -> None:
+        """The 503 that says why no request is taken, if none is."""
+        if self.state == "ready":
+            return
         if self.state == "failed":
             raise ApiError(503, "The model could not be loaded; the server's log says why.", code="load_failed")
         reason: Literal["stopping", "loading"] = "stopping" if self.state == "stopping" else "loading"
         self.metrics.shed(reason)
         raise shed(reason)
 
-    async def _beat(self, engine: EngineLoop) -> None:
+    async def _beat(self) -> None:
         """Tells streams that have been silent for a while to say so: on a wall clock, whatever the engine does."""
         silence = self.limits.keep_alive
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(min(1.0, silence / 5))
             now = clock()
-            for job in engine.jobs:
+            for job in [job for served in self.loaded for job in served.engine.jobs]:
                 if job.request.stream and now - job.channel.quiet_since >= silence:
                     job.channel.quiet_since = now
                     job.channel.put(KeepAlive())
@@ -88,7 +126,7 @@ class Service:
     def close(self) -> None:
         if self._heart is not None:
             self._heart.cancel()
-        if self.served is not None:
-            self.served.prompts.close()
-            self.served.constraints.close()
+        for served in self.loaded:
+            served.prompts.close()
+            served.constraints.close()
         self.responses.close()

@@ -35,5 +35,5 @@ class Drain:
         over()
 
     def _busy(self) -> bool:
-        served = self._service.served
-        return bool(self._service.metrics.answering) or (served is not None and bool(served.engine.jobs))
+        jobs = any(served.engine.jobs for served in self._service.loaded)
+        return bool(self._service.metrics.answering) or jobs

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from ds4.server.fleet_metrics import FleetMetrics
 from ds4.server.metrics import Histogram
 from ds4.server.ops.banks import BankCounts
 from ds4.server.schedule.admission import REASONS
@@ -34,6 +35,8 @@ Gauge, Counter = GaugeMetricFamily, CounterMetricFamily
 def page(service: Service) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(service))
+    if service.board is not None:
+        registry.register(FleetMetrics(service.board))
     return generate_latest(registry)
 
 

@@ -24,6 +24,7 @@ def stats(service: Service) -> dict[str, Any]:
         "progress": round(service.progress, 3) if service.state == "loading" else None,
         "uptime_s": round(time.time() - metrics.started, 3),
         "model": None if served is None else served.model_id,
+        "models": None if service.board is None else service.board.fleet.facts(),
         "plan": None if served is None else _plan(service),
         "requests": _requests(metrics),
         "routes": [

@@ -21,7 +21,7 @@ from ds4.server.errors import ClientGone, invalid
 from ds4.server.pooling import Pool, Pooling
 from ds4.server.request import Body, GenerationRequest, new_id, text, token_ids, wrong_type
 from ds4.server.service import Served, Service
-from ds4.server.surfaces.generation import check_context, connection_of, heard, read_body
+from ds4.server.surfaces.generation import check_context, connection_of, heard, model_and_body
 from ds4.server.surfaces.rendering import dump
 
 WAVE = 8
@@ -33,10 +33,8 @@ class Embeddings:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
         connection = connection_of(req)
-        body = await read_body(req, served)
-        body.text("model")
+        served, body = await model_and_body(self.service, req)
         pooling = _choice(body, "pooling", ("mean", "last"))
         encoding = _choice(body, "encoding_format", ("float", "base64"))
         width = served.engine.width
@@ -52,7 +50,8 @@ class Embeddings:
         for at in range(0, len(prompts), WAVE):
             wave = prompts[at : at + WAVE]
             pools = [Pool(cast(Pooling, pooling), len(prompt)) for prompt in wave]
-            await _read(self.service.ready(), wave, pools, connection.nbytes * len(wave) // len(prompts), connection)
+            self.service.check()
+            await _read(served, wave, pools, connection.nbytes * len(wave) // len(prompts), connection)
             vectors += [pool.vector() for pool in pools]
         tokens = sum(map(len, prompts))
         resp.content_type = "application/json"

@@ -31,7 +31,7 @@ def connection_of(req: falcon.asgi.Request) -> Connection:
     return connection
 
 
-async def read_body(req: falcon.asgi.Request, served: Served) -> Body:
+async def read_body(req: falcon.asgi.Request) -> Body:
     """The body as a JSON object. 415 for another media type: a web page can send text/plain without asking."""
     media = (req.content_type or "").partition(";")[0].strip().lower()
     if media and media != "application/json" and not media.endswith("+json"):
@@ -40,8 +40,15 @@ async def read_body(req: falcon.asgi.Request, served: Served) -> Body:
         raise ApiError(415, "The body must be application/json.", code="unsupported_media_type")
     raw = connection_of(req).body
     if len(raw) >= _LARGE_BODY:
-        return await served.prompts.run(parse_json, raw)
+        return await asyncio.get_running_loop().run_in_executor(None, parse_json, raw)
     return parse_json(raw)
+
+
+async def model_and_body(service: Service, req: falcon.asgi.Request) -> tuple[Served, Body]:
+    """The body of a request, and the model that it names."""
+    service.check()
+    body = await read_body(req)
+    return await service.model(body.text("model"), connection_of(req)), body
 
 
 class Generating(ABC):
@@ -61,17 +68,16 @@ class Generating(ABC):
     def writing(self, request: GenerationRequest, served: Served, request_id: str) -> Writing: ...
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
         connection = connection_of(req)
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         request = await self.parse(body, served)
         await served.constraints.compile(request)
         connection.sign(request)
         if connection.gone:
             raise ClientGone
-        served = self.service.ready()  # it may have begun to stop while the prompt was tokenised
+        self.service.check()  # it may have begun to stop while the prompt was tokenised
         engine, writing = served.engine, self.writing(request, served, connection.request_id)
-        begin_trace(self.service, req.path, body, request, connection)
+        begin_trace(self.service, served, req.path, body, request, connection)
         job = engine.submit(request)
         queued(request, job)
         job.abort = connection.abort
@@ -87,10 +93,12 @@ class Generating(ABC):
             resp.data = await gather(buffered, writing)
 
 
-def begin_trace(service: Service, path: str, body: Body, request: GenerationRequest, connection: Connection) -> None:
+def begin_trace(
+    service: Service, served: Served, path: str, body: Body, request: GenerationRequest, connection: Connection
+) -> None:
     """Where requests are traced, from now on this one is."""
     if service.tracer is not None:
-        request.trace = service.tracer.begin(path, body.data, request, service.ready())
+        request.trace = service.tracer.begin(path, body.data, request, served)
         connection.record(request.trace)
 
 

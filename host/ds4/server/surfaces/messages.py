@@ -11,7 +11,7 @@ from ds4.server.request import Body, GenerationRequest, new_id, tail_calls
 from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
 from ds4.server.surfaces.asked import model_of
-from ds4.server.surfaces.generation import Generating, read_body
+from ds4.server.surfaces.generation import Generating, model_and_body
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.messages_request import MessagesRequest, read_chat
 from ds4.server.surfaces.reading import read
@@ -75,8 +75,7 @@ class CountTokens:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         dialect = served.prompts.dialect()
         chat = told_of(read_chat(body, dialect.thinks), messages_format(body), dialect)
         _, ids = await served.prompts.chat(chat)

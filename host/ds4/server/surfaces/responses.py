@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import falcon
@@ -14,15 +14,14 @@ import falcon.asgi
 from ds4.server.constraints import responses_format, told_of
 from ds4.server.corrective import Buffered
 from ds4.server.disconnect import Connection
-from ds4.server.engine_loop import EngineLoop
 from ds4.server.errors import ApiError, ClientGone, invalid
 from ds4.server.events import Delta, Failed, HungUp
 from ds4.server.job import Job
 from ds4.server.response_store import Missing, ResponseStore, Stored
-from ds4.server.service import Service
+from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
 from ds4.server.surfaces.asked import model_of
-from ds4.server.surfaces.generation import begin_trace, connection_of, queued, read_body
+from ds4.server.surfaces.generation import begin_trace, connection_of, model_and_body, queued
 from ds4.server.surfaces.reading import read
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
@@ -35,10 +34,8 @@ log = logging.getLogger("ds4.server")
 class Run:
     """A response that is being made: its job, its answer so far, where it is kept, and for whom."""
 
-    def __init__(
-        self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, engine: EngineLoop, owner: str
-    ) -> None:
-        self.asked, self.answer, self.job, self._engine, self.owner = asked, answer, job, engine, owner
+    def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, served: Served, owner: str) -> None:
+        self.asked, self.answer, self.job, self.served, self.owner = asked, answer, job, served, owner
         self.error: ApiError | None = None  # what it failed of
         self._settled = asyncio.Event()
 
@@ -48,7 +45,7 @@ class Run:
 
     async def settle(self, desk: Desk) -> None:
         """Keeps the response as it ended, before anybody hears of it. Once; later callers wait for the first."""
-        self._engine.done(self.job)
+        self.served.engine.done(self.job)
         if desk.live.pop(self.asked.generation.id, None) is not self:
             if self.asked.store:
                 await self._settled.wait()
@@ -69,7 +66,7 @@ class Run:
     def abandon(self) -> None:
         """Nobody waits for the rest: the engine stops, and the response is one that was cancelled."""
         if not self.answer.ended:
-            self._engine.cancel(self.job)
+            self.served.engine.cancel(self.job)
             self.answer.cancel()
 
 
@@ -98,7 +95,7 @@ class Desk:
 
     async def drain(self, run: Run) -> None:
         """Takes the events of a response that is not streamed, to its end."""
-        buffered = Buffered(self.service.ready(), run.job, run.goes_on)
+        buffered = Buffered(run.served, run.job, run.goes_on)
         while not run.answer.ended:
             for event in await buffered.take():
                 if isinstance(event, HungUp):
@@ -108,6 +105,13 @@ class Desk:
                 if isinstance(event, Failed):
                     run.error = event.error
         await run.settle(self)
+
+    async def outlive(self, run: Run, give_back: Callable[[], None]) -> None:
+        """The same for one that outlives its request; its model is given back behind it."""
+        try:
+            await self.drain(run)
+        finally:
+            give_back()
 
     async def stream(self, run: Run, connection: Connection) -> AsyncIterator[bytes]:
         """The response as SSE: everything that has come since the last write goes out in one."""
@@ -185,20 +189,20 @@ class Responses:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         desk, service = self.desk, self.desk.service
-        served, connection = service.ready(), connection_of(req)
-        body = await read_body(req, served)
+        connection = connection_of(req)
+        served, body = await model_and_body(service, req)
         asked = await made(read("responses", body, model_of(served)), body, served, desk.store, connection.owner)
         await served.constraints.compile(asked.generation)
         connection.sign(asked.generation)
         if connection.gone:
             raise ClientGone
-        served = service.ready()  # it may have begun to stop while the prompt was tokenised
+        service.check()  # it may have begun to stop while the prompt was tokenised
         answer = wire.responding(answer_facts(asked), asked.generation.stream, served.tokenizer.token_bytes)
         if not asked.background:  # which outlives the connection that a trace ends with
-            begin_trace(service, req.path, body, asked.generation, connection)
+            begin_trace(service, served, req.path, body, asked.generation, connection)
         job = served.engine.submit(asked.generation)
         queued(asked.generation, job)
-        run = Run(asked, answer, job, served.engine, connection.owner)
+        run = Run(asked, answer, job, served, connection.owner)
         if not asked.background:
             job.abort = connection.abort
             connection.on_hang_up(lambda: desk.hang_up(run))
@@ -212,7 +216,7 @@ class Responses:
             return
         if asked.background:
             stored = run.stored()
-            desk.soon(desk.drain(run))
+            desk.soon(desk.outlive(run, service.hold(served)))
         else:
             await desk.drain(run)
             if connection.gone:
@@ -312,8 +316,7 @@ class InputTokens:
         self.desk = desk
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.desk.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.desk.service, req)
         talk = read_talk(body, model_of(served))
         chat, owner = talk.chat, connection_of(req).owner
         if not talk.whole:

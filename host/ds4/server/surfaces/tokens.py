@@ -11,7 +11,7 @@ from ds4.server.errors import invalid
 from ds4.server.request import Body, token_ids, wrong_type
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.chat_request import read_chat
-from ds4.server.surfaces.generation import read_body
+from ds4.server.surfaces.generation import model_and_body
 from ds4.server.surfaces.rendering import dump
 
 
@@ -26,8 +26,7 @@ class Tokenize:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         tokenizer = served.tokenizer
         add, parse = body.boolean("add_special"), body.boolean("parse_special", True)
         pieces = body.boolean("with_pieces")
@@ -59,8 +58,7 @@ class Detokenize:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         tokens = body.get("tokens")
         if not isinstance(tokens, list):
             raise wrong_type("tokens", "an array of token ids", tokens)
@@ -77,8 +75,7 @@ class ApplyTemplate:
         self.service = service
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        served = self.service.ready()
-        body = await read_body(req, served)
+        served, body = await model_and_body(self.service, req)
         prompt = await served.prompts.render(_chat(body, served))
         resp.data = dump({"prompt": prompt})
 
