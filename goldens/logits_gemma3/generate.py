@@ -1,10 +1,11 @@
 """Writes logits.npz: transformers' fp32 logits of Gemma 3 270M (Q4_K_M, dequantised) on the texts of logits_smollm2.
 
     pip install torch==2.13.0 transformers==5.24.0 gguf==0.19.0 tokenizers sentencepiece
-    PYTHONPATH=. python goldens/logits_gemma3/generate.py gemma-3-270m-q4_k_m.gguf
+    PYTHONPATH=. python goldens/logits_gemma3/generate.py gemma-3-270m-q4_k_m.gguf [ALL.npz]
 
 Each text begins with <bos>. Every other position is kept; of "long", which is all texts one after the other and leaves
-the window of the local layers (512), every 16th of the first 512 and every 4th after them.
+the window of the local layers (512), every 16th of the first 512 and every 4th after them. ALL.npz gets every position
+of the others too; DS4_GEMMA3_GOLDEN=ALL.npz makes the test measure over those, which takes it twice as long.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROWS = 128
 
 
 def main() -> None:
-    path = pathlib.Path(sys.argv[1])
+    path, *every = map(pathlib.Path, sys.argv[1:])
     torch.set_num_threads(2)
     where = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
     tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
@@ -37,21 +38,25 @@ def main() -> None:
     texts["long"] = "".join(texts.values())
 
     columns = divergence.columns(model.config.vocab_size)
-    out: dict[str, np.ndarray] = {"columns": columns}
+    kept: dict[str, np.ndarray] = {"columns": columns}
+    whole = kept.copy()
     for name, text in texts.items():
         ids = [BOS, *tokenizer(text, add_special_tokens=False)["input_ids"]]
-        keep = np.arange(0, len(ids), 2)
+        positions, step = np.arange(len(ids)), 2
         if name == "long":
-            ids = ids[:LONG]
-            keep = np.array([*range(0, 512, 16), *range(512, len(ids), 4)])
+            ids, step = ids[:LONG], 1
+            positions = np.array([*range(0, 512, 16), *range(512, len(ids), 4)])
         with torch.no_grad():
-            hidden = model.model(torch.tensor([ids])).last_hidden_state[0, keep]
+            hidden = model.model(torch.tensor([ids])).last_hidden_state[0, positions]
+            # All of them, whatever is kept: a product's last bits depend on how many rows it has.
             logits = torch.cat([model.lm_head(rows) for rows in hidden.split(ROWS)]).numpy()
-        out |= divergence.freeze(name, ids, keep, logits, columns)
-        print(f"{name}: {len(ids)} tokens, {len(keep)} positions kept", flush=True)
-    np.savez_compressed(HERE / "logits.npz", **out)
-    digest = hashlib.sha256((HERE / "logits.npz").read_bytes()).hexdigest()
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}, logits.npz sha256 {digest}")
+        whole |= divergence.freeze(name, ids, positions, logits, columns)
+        kept |= divergence.freeze(name, ids, positions[::step], logits[::step], columns)
+        print(f"{name}: {len(ids)} tokens, {len(positions[::step])} of {len(positions)} positions kept", flush=True)
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    for file, arrays in [(HERE / "logits.npz", kept), *((file, whole) for file in every)]:
+        np.savez_compressed(file, **arrays)
+        print(f"{file.name} sha256 {hashlib.sha256(file.read_bytes()).hexdigest()}")
 
 
 if __name__ == "__main__":

@@ -14,11 +14,10 @@ the bytes of the tokens through CPython's incremental UTF-8 decoder, one token a
 
 from __future__ import annotations
 
-import codecs
+import functools
 import hashlib
 import json
 import pathlib
-import random
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +27,7 @@ from ds4.sys.tape import line
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tokenizer"))
+from sequences import sequences, streamed  # noqa: E402
 from texts import strings  # noqa: E402
 
 PUBLISHED = "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795"
@@ -65,8 +65,7 @@ class Reference:
         return str(self.marked.decode(shown, skip_special_tokens=False))
 
     def stream(self, special: bool, ids: list[int]) -> list[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        return [*(decoder.decode(self._bytes(special, index)) for index in ids), decoder.decode(b"", True)]
+        return streamed(self._bytes(special, index) for index in ids)
 
     def _bytes(self, special: bool, index: int) -> bytes:
         text = str(self.marked.id_to_token(index))
@@ -78,7 +77,6 @@ class Reference:
 
 
 def cases(reference: Reference) -> Iterator[dict[str, str]]:
-    rng = random.Random("streams of gemma3")
     named = [text for text in reference.markup.values() if not text.startswith("<unused")]
     specials = [*named, *reference.tags, "<unused0>", "<unused98>"]
 
@@ -95,28 +93,19 @@ def cases(reference: Reference) -> Iterator[dict[str, str]]:
             yield case(f"{title}, special {int(special)}", given, line("ids", *ids))
     pool = [text for _, text in texts]
     silent = set(reference.markup) - reference.hidden
-    for number in range(300):
-        kind = number % 3
-        if kind == 0:
-            ids = reference.encode(False, rng.choice(pool))[:60]
-        elif kind == 1:
-            ids = [rng.randrange(reference.size) for _ in range(rng.randrange(1, 24))]
-        else:
-            halves = [i for text in rng.sample(pool, 4) for i in reference.encode(False, text)[:8]]
-            ids = rng.sample(halves, len(halves)) + rng.sample(sorted(reference.hidden), 2)
-            rng.shuffle(ids)
-        special = rng.random() < 0.5
+    encode = functools.partial(reference.encode, False)
+    for number, ids, special in sequences("gemma3", encode, pool, reference.size, reference.hidden):
         if not special:
             ids = [index for index in ids if index not in silent]
-        streamed = reference.stream(special, ids)
-        if "\ufffd" not in "".join(streamed):
+        pieces = reference.stream(special, ids)
+        if "\ufffd" not in "".join(pieces):
             text = reference.decode(special, ids)
-            assert "".join(streamed) == text, ids
+            assert "".join(pieces) == text, ids
             yield case(f"ids {number}, decoded", line("decode", int(special), *ids), line("text", text.encode()))
         yield case(
             f"ids {number}, streamed",
             line("stream", int(special), *ids),
-            line("texts", *(one.encode() for one in streamed)),
+            line("texts", *(one.encode() for one in pieces)),
         )
 
 

@@ -13,16 +13,16 @@ Streams are the bytes of the tokens through CPython's incremental UTF-8 decoder,
 
 from __future__ import annotations
 
-import codecs
+import functools
 import json
 import pathlib
-import random
 import sys
 from collections.abc import Iterator
 
 import gguf
 import tokenizers
 from ds4.sys.tape import line
+from sequences import sequences, streamed
 from texts import strings
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
@@ -47,8 +47,7 @@ class Reference:
         return str(self.marked.decode(ids, skip_special_tokens=not special))
 
     def stream(self, special: bool, ids: list[int]) -> list[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        return [*(decoder.decode(self._bytes(special, index)) for index in ids), decoder.decode(b"", True)]
+        return streamed(self._bytes(special, index) for index in ids)
 
     def _bytes(self, special: bool, index: int) -> bytes:
         if index in self.added:
@@ -91,7 +90,6 @@ def deepseek(path: str) -> Reference:
 
 
 def cases(name: str, reference: Reference) -> Iterator[dict[str, str]]:
-    rng = random.Random(f"streams of {name}")
     specials = [text for text, _ in reference.added.values()]
 
     def case(title: str, given: bytes, expected: bytes) -> dict[str, str]:
@@ -106,17 +104,8 @@ def cases(name: str, reference: Reference) -> Iterator[dict[str, str]]:
             given = line("encode", int(special), text.encode())
             yield case(f"{title}, special {int(special)}", given, line("ids", *ids))
     pool = [text for _, text in strings(specials)]
-    for number in range(300):
-        kind = number % 3
-        if kind == 0:
-            ids = reference.encode(False, rng.choice(pool))[:60]
-        elif kind == 1:
-            ids = [rng.randrange(reference.size) for _ in range(rng.randrange(1, 24))]
-        else:
-            halves = [i for text in rng.sample(pool, 4) for i in reference.encode(False, text)[:8]]
-            ids = rng.sample(halves, len(halves)) + rng.sample(sorted(reference.added), 2)
-            rng.shuffle(ids)
-        special = rng.random() < 0.5
+    encode = functools.partial(reference.encode, False)
+    for number, ids, special in sequences(name, encode, pool, reference.size, reference.added):
         text = reference.decode(special, ids)
         texts = reference.stream(special, ids)
         assert "".join(texts) == text, ids

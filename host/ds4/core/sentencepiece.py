@@ -39,8 +39,10 @@ def joined(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[int]:
 
 
 def merges(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """All merges, the best score first; of one piece by the ids of the left parts. None where they cannot say what
-    comes first.
+    """All merges, the best score first. None where they cannot say what comes first.
+
+    Those of one piece stand in any order: which two parts a piece comes of is settled by the merges inside it, so only
+    one of them is ever done.
 
     Runs of one character have one score in most vocabularies. Those can be ranked all the same, the longest first:
     what is being built at the left is then made longer before anything is begun further to the right.
@@ -50,23 +52,38 @@ def merges(vocabulary: Vocabulary, ids: Mapping[str, int]) -> list[tuple[str, st
     if sum(len(text) ** 2 for text in ids) > _MOST_CUTS:
         raise TokenizerError("tokens too long to find their merges", subject="tokenizer.ggml.tokens")
     tokens, scores = vocabulary.tokens, vocabulary.scores
+    cuts = _cuts(ids)
     order = sorted(joined(vocabulary, ids), key=lambda index: (-scores[index], -len(tokens[index]), index))
     found: list[tuple[str, str]] = []
     last, runs = math.nan, True  # the score of the last piece that has a merge; whether all of that score are runs
-    with _uncollected():
-        for index in order:
-            text, before = tokens[index], len(found)
-            for cut in range(1, len(text)):
-                if (left := text[:cut]) in ids and (right := text[cut:]) in ids:
-                    found.append((left, right))
-            if len(found) == before:
-                continue
-            if len(found) > before + 1:
-                found[before:] = sorted(found[before:], key=lambda pair: ids[pair[0]])
-            run = text == text[0] * len(text)
-            if scores[index] == last and not (runs and run):
-                return None
-            last, runs = scores[index], run
+    for index in order:
+        text = tokens[index]
+        parts = cuts.get(text)
+        if parts is None:
+            continue
+        found += parts
+        run = text == text[0] * len(text)
+        if scores[index] == last and not (runs and run):
+            return None
+        last, runs = scores[index], run
+    return found
+
+
+def _cuts(ids: Mapping[str, int]) -> dict[str, list[tuple[str, str]]]:
+    """The ways to cut each text in two others.
+
+    In alphabetical order the texts that one starts with are among those that the one before it starts with, and that
+    one: so only the other half of a cut has to be looked for.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    starts: list[str] = []
+    for text in sorted(filter(None, ids)):
+        while starts and not text.startswith(starts[-1]):
+            starts.pop()
+        pairs = [(start, rest) for start in starts if (rest := text[len(start) :]) in ids]
+        if pairs:
+            found[text] = pairs
+        starts.append(text)
     return found
 
 
@@ -132,7 +149,7 @@ class Joiner:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without the search for cycles: of a million tuples that live on it finds none, and takes as long as the work."""
     enabled = gc.isenabled()
     gc.disable()

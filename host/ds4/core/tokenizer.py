@@ -343,14 +343,16 @@ def _spm_core(vocabulary: Vocabulary) -> tokenizers.Tokenizer | Joiner:
     special = {index for index in vocabulary.unusual() if vocabulary.special(index)}
     ids = {text: index for index, text in enumerate(vocabulary.tokens) if index not in special}
     fallback = all(f"<0x{byte:02X}>" in ids for byte in range(256))
-    ranked = sentencepiece.merges(vocabulary, ids)
     unknown = None if vocabulary.unk_id is None else vocabulary.tokens[vocabulary.unk_id]
-    if ranked is None:
-        spelled = [ids[f"<0x{byte:02X}>"] for byte in range(256)] if fallback else []
-        return Joiner(vocabulary, ids, spelled)
-    if unknown is not None:
-        ids[unknown] = vocabulary.unk_id or 0
-    core = _build(ids, ranked, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+    with sentencepiece.uncollected():
+        ranked = sentencepiece.merges(vocabulary, ids)
+        if ranked is None:
+            spelled = [ids[f"<0x{byte:02X}>"] for byte in range(256)] if fallback else []
+            return Joiner(vocabulary, ids, spelled)
+        if unknown is not None:
+            ids[unknown] = vocabulary.unk_id or 0
+        core = _build(ids, ranked, unk_token=unknown, fuse_unk=True, byte_fallback=fallback)
+        del ranked
     core.normalizer = normalizers.Replace(" ", SPACE)
     return core
 

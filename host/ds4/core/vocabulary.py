@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import compress
 from typing import TypeVar
 
 from ds4.core.metadata import Metadata
@@ -112,7 +113,7 @@ class Vocabulary:
         )
         if spm and bos is None and eos is None:
             bos, eos = 1, 2  # what SentencePiece models take when the file is silent
-        unusual = [(index, kind, tokens[index]) for index, kind in enumerate(kinds) if kind != _NORMAL]
+        unusual = [(index, kinds[index], tokens[index]) for index in _unusual(kinds)]
         html = spm and any(kind == Kind.USER_DEFINED and text == _TELLING_TAG for _, kind, text in unusual)
         ends = {eos, _id(md, "eot_token_id", len(tokens)), _id(md, "eom_token_id", len(tokens))} - {None}
         for index, kind, text in unusual:
@@ -139,7 +140,7 @@ class Vocabulary:
 
     def unusual(self) -> list[int]:
         """The tokens that are not of the normal kind."""
-        return [index for index, kind in enumerate(self.kinds) if kind != _NORMAL]
+        return _unusual(self.kinds)
 
     def special(self, index: int) -> bool:
         """Whether a token is markup, which text must never turn into unless its writer is trusted.
@@ -160,6 +161,10 @@ class Vocabulary:
         return not text.replace("▁", " ").strip() or (self.html and _TAG.fullmatch(text) is not None)
 
 
+def _unusual(kinds: list[int]) -> list[int]:
+    return list(compress(range(len(kinds)), map(_NORMAL.__ne__, kinds)))  # no step of it is Python's: there are many
+
+
 def _sized(values: list[T], count: int, name: str) -> list[T]:
     if len(values) != count:
         raise TokenizerError("wrong length", subject=_K + name, expected=f"{count}, one per token", found=len(values))
@@ -168,16 +173,16 @@ def _sized(values: list[T], count: int, name: str) -> list[T]:
 
 def _check_kinds(kinds: list[int]) -> None:
     largest = int(Kind.BYTE)
-    for index, kind in enumerate(kinds):
-        if not 0 <= kind <= largest:  # 0 is written for "undefined"
+    for index in _unusual(kinds):
+        if not 0 <= (kind := kinds[index]) <= largest:  # 0 is written for "undefined"
             subject, expected = f"{_K}token_type[{index}]", f"0..{int(Kind.BYTE)}"
             raise TokenizerError("no such kind of token", subject=subject, expected=expected, found=kind)
 
 
 def _check_bytes(tokens: list[str], kinds: list[int]) -> None:
     byte = int(Kind.BYTE)
-    for index, kind in enumerate(kinds):
-        if kind == byte and _BYTE.fullmatch(tokens[index]) is None:
+    for index in _unusual(kinds):
+        if kinds[index] == byte and _BYTE.fullmatch(tokens[index]) is None:
             subject, found = f"{_K}tokens[{index}]", repr(tokens[index])[:40]
             raise TokenizerError("not a byte token", subject=subject, expected="<0x00>..<0xFF>", found=found)
 

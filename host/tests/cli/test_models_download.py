@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import email.utils
 import fcntl
 import hashlib
+import resource
 import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -201,11 +204,21 @@ def test_what_may_pass_is_tried_again(server: Server, run: Run, status: int) -> 
     assert run.waits == [1.0, 2.0]
 
 
-def test_a_server_that_names_a_wait_gets_it(server: Server, run: Run) -> None:
-    server.paths["/f"].statuses = [503]
-    server.paths["/f"].headers = {"Retry-After": "7"}
+IN_AN_HOUR = email.utils.format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("asked", "wait"),
+    [("7", 7.0), ("3600", 60.0), (IN_AN_HOUR, 60.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0), ("soon", 1.0)],
+)
+def test_a_server_that_names_a_wait_gets_it_up_to_a_minute(
+    server: Server, run: Run, status: int, asked: str, wait: float
+) -> None:
+    server.paths["/f"].statuses = [status]
+    server.paths["/f"].headers = {"Retry-After": asked}
     assert run(f"{server.base}/f") == SHA
-    assert run.waits == [7.0]
+    assert run.waits == [wait]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
@@ -265,6 +278,20 @@ def test_a_full_disk_is_told_before_the_bytes_come(server: Server, run: Run, mon
     with pytest.raises(DownloadError, match="not enough space"):
         run(f"{server.base}/f")
     assert run.seen == []
+
+
+def test_a_disk_that_fills_up_on_the_way_is_told_and_the_next_run_goes_on(server: Server, run: Run) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)  # no file may be longer, as on a disk that is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+    try:
+        with pytest.raises(DownloadError, match="cannot be written: File too large; what is there is kept"):
+            run(f"{server.base}/f")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert run.part.stat().st_size == 300_000
+    assert len(server.asked) == 1
+    assert run(f"{server.base}/f") == SHA
+    assert server.ranges() == [None, "bytes=300000-"]
 
 
 def test_two_processes_do_not_write_one_part(server: Server, run: Run) -> None:

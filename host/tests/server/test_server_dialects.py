@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from ds4.core.chat_template import TemplateChat
 from ds4.core.output.answer import Tags
 from ds4.core.output.dialects import detect
 from ds4.core.template import ChatTemplate
-from support import commands
+from support import commands, recorded_server, tool_model
 from support.live_server import EOS, LiveServer
 
 CHAT = "/v1/chat/completions"
@@ -80,6 +81,19 @@ def test_reasoning_is_read_between_tags_of_a_persons_own() -> None:
     with served("<think>so</think>it is", reasoning="none") as live:
         _, answer = live.post(CHAT, body())
         assert answer["choices"][0]["message"]["content"] == "<think>so</think>it is"
+
+
+@pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
+@pytest.mark.parametrize(("flags", "status"), [((), 200), (("--tool-dialect", "none"), 400)])
+def test_the_flag_reaches_the_chat_of_a_model_with_a_template(
+    flags: tuple[str, ...], status: int, tmp_path: Path
+) -> None:
+    model = tool_model.write(tmp_path / "tools.gguf")
+    with recorded_server.started(tmp_path, None, "-m", str(model), "--ctx", "1024", *flags) as server:
+        answer = httpx.post(server.url + CHAT, json=body(tools=TOOLS, max_tokens=1), timeout=60)
+    assert answer.status_code == status, answer.text
+    if status == 400:
+        assert answer.json()["error"]["code"] == "unsupported_parameter"
 
 
 @pytest.mark.skipif("DS4_MINI_MODEL" not in os.environ, reason="DS4_MINI_MODEL is not set")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 
 @dataclass
@@ -39,16 +42,28 @@ class Server:
 
     @property
     def host(self) -> str:
-        return self.base.removeprefix("http://")
+        return urlsplit(self.base).netloc
 
     def ranges(self) -> list[str | None]:
         return [headers.get("Range") for _, headers in self.asked]
 
 
+class _Calm(ThreadingHTTPServer):
+    daemon_threads = True  # of a connection on which nothing comes
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away, or trusts nobody, is what is tested."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 @contextmanager
-def serving() -> Iterator[Server]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    told = Server(f"http://127.0.0.1:{server.server_port}")
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """A server at 127.0.0.1. tls: the certificate that it shows."""
+    server = _Calm(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    told = Server(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}")
+    if tls is not None:  # hands are shaken by the thread that answers, as somebody may never do it
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     server.RequestHandlerClass = _handler(told)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -130,17 +130,23 @@ static void record_add(ds4_program *p, ds4_mat dst, ds4_mat x)
     n->x = x;
 }
 
-static void record_swiglu(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up)
+cpu_node *record_activation(ds4_program *p, const char *name, cpu_op op, ds4_mat dst, ds4_mat gate, ds4_mat up)
 {
-    record_expect_mat(p, "swiglu", "gate", gate, gate.cols);
-    record_expect_mat(p, "swiglu", "up", up, gate.cols);
-    record_expect_mat(p, "swiglu", "dst", dst, gate.cols);
-    record_expect_same_rows(p, "swiglu", dst, gate);
-    record_expect_same_rows(p, "swiglu", dst, up);
-    cpu_node *n = record_push(p, OP_SWIGLU);
+    record_expect_mat(p, name, "gate", gate, gate.cols);
+    record_expect_mat(p, name, "up", up, gate.cols);
+    record_expect_mat(p, name, "dst", dst, gate.cols);
+    record_expect_same_rows(p, name, dst, gate);
+    record_expect_same_rows(p, name, dst, up);
+    cpu_node *n = record_push(p, op);
     n->dst = dst;
     n->x = gate;
     n->y = up;
+    return n;
+}
+
+static void record_swiglu(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up)
+{
+    record_activation(p, "swiglu", OP_SWIGLU, dst, gate, up);
 }
 
 int32_t record_rope_table(ds4_program *p, const ds4_rope *rope, int32_t head_dim)

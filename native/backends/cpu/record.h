@@ -19,6 +19,9 @@ void record_expect_mat(ds4_program *p, const char *op, const char *name, ds4_mat
 void record_expect_same_rows(ds4_program *p, const char *op, ds4_mat a, ds4_mat b);
 void record_expect_vector(ds4_program *p, const char *op, const ds4_weight *w, int64_t n);
 
+/* dst = activation(gate) * up of each element, op saying which; the node, for what only one of them has. */
+cpu_node *record_activation(ds4_program *p, const char *name, cpu_op op, ds4_mat dst, ds4_mat gate, ds4_mat up);
+
 /* The index of the rotation among the program's, for heads of head_dim. */
 int32_t record_rope_table(ds4_program *p, const ds4_rope *rope, int32_t head_dim);
 

@@ -31,17 +31,8 @@ static void record_rms_heads(ds4_program *p, ds4_mat dst, ds4_mat x, int32_t n_h
 
 static void record_swiglu_clamp(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up, float clamp)
 {
-    record_expect_mat(p, "swiglu_clamp", "gate", gate, gate.cols);
-    record_expect_mat(p, "swiglu_clamp", "up", up, gate.cols);
-    record_expect_mat(p, "swiglu_clamp", "dst", dst, gate.cols);
     RECORD_EXPECT(p, clamp > 0, "swiglu_clamp: the limit is %g, expected one above 0", (double)clamp);
-    record_expect_same_rows(p, "swiglu_clamp", dst, gate);
-    record_expect_same_rows(p, "swiglu_clamp", dst, up);
-    cpu_node *n = record_push(p, OP_SWIGLU_CLAMP);
-    n->dst = dst;
-    n->x = gate;
-    n->y = up;
-    n->clamp = clamp;
+    record_activation(p, "swiglu_clamp", OP_SWIGLU_CLAMP, dst, gate, up)->clamp = clamp;
 }
 
 static void expect_hc(ds4_program *p, const char *op, const ds4_hc *hc)

@@ -3,15 +3,7 @@
 
 static void record_geglu(ds4_program *p, ds4_mat dst, ds4_mat gate, ds4_mat up)
 {
-    record_expect_mat(p, "geglu", "gate", gate, gate.cols);
-    record_expect_mat(p, "geglu", "up", up, gate.cols);
-    record_expect_mat(p, "geglu", "dst", dst, gate.cols);
-    record_expect_same_rows(p, "geglu", dst, gate);
-    record_expect_same_rows(p, "geglu", dst, up);
-    cpu_node *n = record_push(p, OP_GEGLU);
-    n->dst = dst;
-    n->x = gate;
-    n->y = up;
+    record_activation(p, "geglu", OP_GEGLU, dst, gate, up);
 }
 
 static void record_scale(ds4_program *p, ds4_mat dst, float factor)

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from ds4.cli.models.http import PASSING, Passing, Web
 from ds4.errors import DownloadError
@@ -84,7 +84,7 @@ def discard(part: Path) -> None:
 class _Transfer:
     """The bytes so far, and their hash. size: how many there are."""
 
-    def __init__(self, web: Web, wanted: Wanted, part: Path, file: BinaryIO, report: Report) -> None:
+    def __init__(self, web: Web, wanted: Wanted, part: Path, file: FileIO, report: Report) -> None:
         self._web, self._wanted, self._part, self._file, self._report = web, wanted, part, file, report
         self._validator, self._total = self._remembered()
         self._hash = hashlib.sha256()
@@ -113,7 +113,6 @@ class _Transfer:
 
     def finish(self) -> str:
         """Makes the bytes last, and checks them."""
-        self._file.flush()
         os.fsync(self._file.fileno())
         found, wanted = self._hash.hexdigest(), self._wanted
         if wanted.nbytes is not None and self.size != wanted.nbytes:
@@ -162,13 +161,21 @@ class _Transfer:
             magic = self._wanted.magic[self.size : self.size + len(block)]
             if not block.startswith(magic):
                 self._refuse("wrong contents", f"a file that starts with {self._wanted.magic!r}", repr(block[:16]))
-            self._file.write(block)
+            self._keep(block)
             self._hash.update(block)
             self.size += len(block)
             self._report(self.size, self._total)
-        self._file.flush()
         if self._total is not None and self.size < self._total:
             raise Passing(f"the connection ended after {self.size} of {self._total} bytes")
+
+    def _keep(self, block: bytes) -> None:
+        left = memoryview(block)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            said = f"cannot be written: {error.strerror}; what is there is kept, and the same command goes on from it"
+            raise DownloadError(said, subject=str(self._part)) from None
 
     def _past_the_end(self, response: http.client.HTTPResponse) -> None:
         """The server has nothing from here on: all is there, or the file is another by now."""
@@ -222,9 +229,9 @@ def _content_range(text: str | None) -> tuple[int, int | None]:
 
 
 @contextmanager
-def _locked(part: Path) -> Iterator[BinaryIO]:
-    """The part, for this process alone."""
-    with part.open("a+b") as file:
+def _locked(part: Path) -> Iterator[FileIO]:
+    """The part, for this process alone. Without a buffer, whose rest would be written once more after a failure."""
+    with part.open("a+b", buffering=0) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import http.client
 import ssl
 import urllib.error
@@ -15,6 +17,7 @@ from ds4 import __version__
 from ds4.errors import DownloadError
 
 TIMEOUT_S = 30.0  # without a byte
+_LONGEST_S = 60.0  # that a server may have us wait
 # What happens on the way and may well not happen again.
 PASSING = (OSError, http.client.HTTPException)
 
@@ -99,4 +102,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _seconds(text: str | None) -> float | None:
-    return min(float(text), 60.0) if text is not None and text.isdecimal() else None
+    """What Retry-After says, a number or a date (RFC 9110, 10.2.3), but a minute at the most; None for neither."""
+    if text is None:
+        return None
+    if text.isdecimal():
+        return min(float(text), _LONGEST_S)
+    try:
+        then = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=datetime.UTC)
+    return min(max((then - datetime.datetime.now(datetime.UTC)).total_seconds(), 0.0), _LONGEST_S)

@@ -27,6 +27,7 @@ from ds4.core.families.contract import (
     note_unknown,
 )
 from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
+from ds4.core.families.neutral import neutral_values
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
 from ds4.sys.descriptors import Decoder, Family, GgmlType, HParams, LayerFlags, Role, RopeKind, RopeScaling
@@ -43,26 +44,26 @@ MAX_EXPERTS = 1 << 16
 
 # Keys that change the arithmetic in ways the plainest of these forwards does not have, with the values that mean "not
 # used". The order is that of the checks.
-NEUTRAL: Mapping[str, Neutral] = {
-    "expert_count": (0,),
-    "expert_used_count": (0,),
-    "attention.causal": (True,),
-    "attention.clamp_kqv": (0.0,),
-    "attention.max_alibi_bias": (0.0,),
-    "attention.sliding_window_pattern": (),
-    "attention.shared_kv_layers": (0,),
-    "attention.key_length_mla": (0,),
-    "attention.value_length_mla": (0,),
-    "attn_logit_softcapping": (0.0,),
-    "final_logit_softcapping": (0.0,),
-    "embedding_scale": (0.0, 1.0),
-    "residual_scale": (0.0, 1.0),
-    "logit_scale": (0.0, 1.0),
-    "rope.dimension_sections": (),
-    "rope.scaling.alpha": (0.0,),
-    "use_parallel_residual": (False,),
-    "nextn_predict_layers": (0,),
-}
+NEUTRAL: Mapping[str, Neutral] = neutral_values(
+    "expert_count",
+    "expert_used_count",
+    "attention.causal",
+    "attention.clamp_kqv",
+    "attention.max_alibi_bias",
+    "attention.sliding_window_pattern",
+    "attention.shared_kv_layers",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "rope.dimension_sections",
+    "rope.scaling.alpha",
+    "use_parallel_residual",
+    "nextn_predict_layers",
+)
 
 # Keys that carry no arithmetic.
 _INFORMATIVE = frozenset({"tensor_data_layout", "rope.scaling.finetuned"})

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from ds4.core.cursor import shown
 from ds4.core.families.deepseek4.mtp import Drafting, find
-from ds4.core.families.keys import Keys, Neutral, refuse_unsupported
+from ds4.core.families.keys import Keys, refuse_unsupported
+from ds4.core.families.neutral import neutral_values
 from ds4.core.inventory import Inventory
 from ds4.errors import ModelFileError, UnsupportedModelError
 from ds4.sys.descriptors import Dsv4, Family, HParams, RopeKind, RopeScaling
@@ -38,33 +39,33 @@ MAX_WINDOW = 1 << 16
 MAX_TOP_K = 1 << 20
 HEAD_DIM_UNIT = 16
 
-_NEUTRAL: dict[str, Neutral] = {
-    "attention.causal": (True,),
-    "attention.clamp_kqv": (0.0,),
-    "attention.max_alibi_bias": (0.0,),
-    "attention.kv_lora_rank": (),
-    "attention.key_length_mla": (0,),
-    "attention.value_length_mla": (0,),
-    "attention.scale": (0.0,),
-    "attn_logit_softcapping": (0.0,),
-    "final_logit_softcapping": (0.0,),
-    "router_logit_softcapping": (0.0,),
-    "embedding_scale": (0.0, 1.0),
-    "residual_scale": (0.0, 1.0),
-    "logit_scale": (0.0, 1.0),
-    "leading_dense_block_count": (0,),
-    "moe_every_n_layers": (0, 1),
-    "expert_group_count": (0, 1),
-    "expert_group_used_count": (0, 1),
-    "rope.dimension_sections": (),
-    "rope.scale_linear": (0.0, 1.0),
-    "rope.scaling.alpha": (0.0,),
-    "rope.scaling.attn_factor": (1.0,),
-    "rope.scaling.yarn_attn_factor": (1.0,),
-    "rope.scaling.yarn_ext_factor": (1.0,),
-    "rope.scaling.yarn_log_multiplier": (0.0,),
-    "use_parallel_residual": (False,),
-}
+_NEUTRAL = neutral_values(
+    "attention.causal",
+    "attention.clamp_kqv",
+    "attention.max_alibi_bias",
+    "attention.kv_lora_rank",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attention.scale",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "router_logit_softcapping",
+    "embedding_scale",
+    "residual_scale",
+    "logit_scale",
+    "leading_dense_block_count",
+    "moe_every_n_layers",
+    "expert_group_count",
+    "expert_group_used_count",
+    "rope.dimension_sections",
+    "rope.scale_linear",
+    "rope.scaling.alpha",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_log_multiplier",
+    "use_parallel_residual",
+)
 
 # Keys that carry no arithmetic, or say again what others have said.
 _INFORMATIVE = frozenset(
