@@ -97,9 +97,7 @@ def compare(expected: Array | None, found: Array | None) -> Comparison:
         summary += f", KL {_number(divergence)}"
     note = "" if expected.dtype == found.dtype else f"the golden is {expected.dtype}, what was found is {found.dtype}"
     worst = tuple(_worst(a, b, delta, expected.shape))
-    return Comparison(
-        tuple(figures), worst, _plot([("golden", a), ("found", b)], delta), differing, summary, note
-    )
+    return Comparison(tuple(figures), worst, _plot([("golden", a), ("found", b)], delta), differing, summary, note)
 
 
 def _flat(array: Array) -> Floats:

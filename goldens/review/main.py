@@ -1,8 +1,8 @@
 """Golden results that wait for a person.
 
-    review [--port N]            the page, on 127.0.0.1
-    review --list [--json]       what waits, for scripts; exit status 1 if anything does, 0 if nothing
-    review --static DIR          the same pages as files, to read (a CI artefact); exit status 0
+review [--port N]            the page, on 127.0.0.1
+review --list [--json]       what waits, for scripts; exit status 1 if anything does, 0 if nothing
+review --static DIR          the same pages as files, to read (a CI artefact); exit status 0
 """
 
 from __future__ import annotations
