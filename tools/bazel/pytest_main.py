@@ -10,8 +10,18 @@ import sys
 import pytest
 
 
+def share(args: list[str]) -> list[str]:
+    """The arguments with those test files that are this shard's: every n-th, so that long ones spread."""
+    shards, index = int(os.environ.get("TEST_TOTAL_SHARDS", "1")), int(os.environ.get("TEST_SHARD_INDEX", "0"))
+    if status := os.environ.get("TEST_SHARD_STATUS_FILE"):
+        open(status, "a").close()  # says that shards are known here
+    files = [arg for arg in args if arg.endswith(".py")]
+    others = set(files) - set(files[index::shards])
+    return [arg for arg in args if arg not in others]
+
+
 def main() -> int:
-    args = sys.argv[1:]
+    args = share(sys.argv[1:])
     for name in os.environ.get("DS4_RUNFILES", "").split():
         os.environ[name] = os.path.abspath(os.environ[name])
     scratch = os.environ.get("TEST_TMPDIR")

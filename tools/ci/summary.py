@@ -52,25 +52,25 @@ def of_test(result: dict[str, Any]) -> Counter[str]:
 
 def of_events(path: Path) -> tuple[Counter[str], list[str]]:
     """Outcomes of one `bazel test`, and the labels that failed."""
-    tests: dict[str, Counter[str]] = {}
+    tests: dict[tuple[str, int], Counter[str]] = {}
     broken: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
         identity = event["id"]
         if "testResult" in identity:
-            label = identity["testResult"]["label"]
-            tests[label] = of_test(event["testResult"])  # a later attempt takes the place of an earlier one
+            label, shard = identity["testResult"]["label"], identity["testResult"].get("shard", 0)
+            tests[label, shard] = of_test(event["testResult"])  # a later attempt takes the place of an earlier one
         elif "targetCompleted" in identity:
             label = identity["targetCompleted"]["label"]
             if event.get("aborted", {}).get("reason") == "SKIPPED":
-                tests[label] = Counter(skipped=1)
+                tests[label, 0] = Counter(skipped=1)
             elif not event.get("completed", {}).get("success"):
                 broken[label] = "does not build"
         elif event.get("aborted", {}).get("reason") in ("LOADING_FAILURE", "ANALYSIS_FAILURE"):
             broken[json.dumps(next(iter(identity.values())))] = event["aborted"]["reason"]
     total = sum(tests.values(), Counter[str]())
     total["failed"] += len(broken)
-    named = [label for label, counts in tests.items() if counts["failed"]]
+    named = sorted({label for (label, _), counts in tests.items() if counts["failed"]})
     return total, named + [f"{label} ({why})" for label, why in broken.items()]
 
 

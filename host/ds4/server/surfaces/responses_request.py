@@ -77,7 +77,8 @@ def read_talk(body: Body, model: Model) -> Talk:
     if effort is not None and effort not in EFFORTS:
         expected = ", ".join(EFFORTS)
         raise invalid(f"'reasoning.effort' must be one of {expected}, not {effort[:40]!r}.", "reasoning.effort")
-    thinking = ALIASES.get(body.text("model") or "") if model.thinks else None
+    alias = ALIASES.get(body.text("model") or "")
+    thinking = alias if model.thinks else None
     chat = ChatRequest(talk, tools.functions, thinking=thinking, effort=effort, calls=tools.calls)
     return Talk(chat, tools, own, whole)
 
