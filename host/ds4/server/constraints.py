@@ -113,7 +113,7 @@ class Constraints:
 
     async def plain(self, asked: Format | None) -> Grammar | None:
         """The grammar of an answer that is nothing but what was asked for."""
-        return None if asked is None else await self._run(asked.build, asked.param)
+        return None if asked is None else await self.run(asked.build, asked.param)
 
     async def of_chat(
         self, asked: Format | None, dialect: Dialect, chat: ChatRequest, prompt: Prompt
@@ -129,15 +129,16 @@ class Constraints:
         if grammar is None or asked is None:
             return None
         may_think = chat.thinking is not False and chat.effort != "none"
-        return await self._run(lambda: whole_answer(grammar, dialect, prompt, may_think=may_think), asked.param)
+        return await self.run(lambda: whole_answer(grammar, dialect, prompt, may_think=may_think), asked.param)
 
     async def compile(self, request: GenerationRequest) -> None:
         """Makes the matcher of a request that has a grammar. ApiError 400 for one that allows no answer."""
         grammar = request.grammar
         if grammar is not None and request.matcher is None:
-            request.matcher = await self._run(lambda: self._vocabulary.matcher(grammar), request.constrained_by)
+            request.matcher = await self.run(lambda: self._vocabulary.matcher(grammar), request.constrained_by)
 
-    async def _run(self, work: Callable[[], T], param: str | None) -> T:
+    async def run(self, work: Callable[[], T], param: str | None) -> T:
+        """The result of what compiles for the field `param`. ApiError 400 where that fails or takes too long."""
         try:
             future = asyncio.get_running_loop().run_in_executor(self._pool, work)
             return await asyncio.wait_for(future, COMPILE_SECONDS)

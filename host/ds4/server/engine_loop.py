@@ -15,17 +15,18 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ds4.errors import Cancelled, ConstraintError, Ds4Error
+from ds4.server.delivery import Delivery
 from ds4.server.errors import ApiError, from_error, shed
-from ds4.server.events import Event, Failed, HungUp, Progress
+from ds4.server.events import Failed, HungUp, Progress
 from ds4.server.job import Choice, Job
 from ds4.server.limits import Limits
 from ds4.server.lobby import Lobby, offer
 from ds4.server.metrics import Metrics
-from ds4.server.pooling import Pool
+from ds4.server.pooling import pools_of, take_states
 from ds4.server.progress import prompts_read
 from ds4.server.request import GenerationRequest
 from ds4.server.schedule.admission import Shed
@@ -86,7 +87,7 @@ class EngineLoop:
     ) -> None:
         self.scheduler, self.context = scheduler, context
         self._session, self._decoder, self._stop_ids = session, decoder, stop_ids
-        self._loop, self._metrics, self._limits, self._clock = loop, metrics, limits or Limits(), clock
+        self._metrics, self._limits, self._clock = metrics, limits or Limits(), clock
         self._rolling = rolling
         self._keys = itertools.count(1)
         self._choices: dict[int, Choice] = {}
@@ -97,10 +98,9 @@ class EngineLoop:
         self._held: dict[int, Choice] = {}  # by key, those of _choices that are held to a grammar
         self._embedding = False  # the newest step in flight keeps its rows' states
         self.width = session.d_model
-        self._outbox: deque[tuple[Job, Event]] = deque()
-        self._delivering = False
+        self._delivery = Delivery(loop, metrics, self._limits)
         self.lobby = Lobby(scheduler, offer(len(scheduler.banks), context), self._limits)
-        self.jobs: set[Job] = set()  # those with a client; the event loop's thread only
+        self.jobs = self._delivery.jobs
 
     # ---- from the event loop --------------------------------------------------------------------------------------
 
@@ -196,9 +196,9 @@ class EngineLoop:
                 for timeline in step.admitted if step is not None else ():
                     self.lobby.admitted(self._choices[timeline.key].job, timeline)
                 if step is None and not tickets:
+                    self._delivery.flush()  # what was failed while nothing ran; the last of it, too
                     if self._stopping and self.idle:
                         return
-                    self._flush()
                     changed.wait()
                     continue
             if step is not None and not self._start(step):
@@ -214,7 +214,7 @@ class EngineLoop:
                 self._prepare(timeline)
             if self._held:
                 self._mask(step)
-            self._embedding = self._pooled(step)
+            self._embedding = step.prompt_rows > 0 and any(True for _ in pools_of(step, self._choices))
             submit = self._session.submit_embed if self._embedding else self._session.submit
             self._tickets.append(submit(step.rows))
             return True
@@ -254,7 +254,7 @@ class EngineLoop:
             except ConstraintError as error:
                 with self._changed:
                     self._fail(choice, from_error(error))
-                self._flush()
+                self._delivery.flush()
                 continue
             self._session.set_mask(timeline.bank.index, mask)
             self._masked.add(timeline.bank.index)
@@ -274,7 +274,7 @@ class EngineLoop:
         now = self._clock()
         step = self.scheduler.open[0]
         if self._embedding and not self._tickets:
-            self._pool(step, ticket)
+            take_states(step, self._choices, self._session, ticket)
         with self._changed:
             drawn = self.scheduler.complete(result.tokens, result.elapsed_ns, now)
             for bank, _ in step.spans:
@@ -290,7 +290,7 @@ class EngineLoop:
                 if (trace := choice.job.request.trace) is not None:
                     trace.token(choice.index, token, step, result.elapsed_ns)
                 for event in choice.take(token, now):
-                    self._outbox.append((choice.job, event))
+                    self._delivery.put(choice.job, event)
                 if choice.text.stopped:
                     self.scheduler.finish(timeline, "stop")
                 if timeline.finish is not None:
@@ -300,32 +300,14 @@ class EngineLoop:
                     self._metrics.finished(timeline.finish, now - timeline.arrived)
                     if choice.settle():
                         self._metrics.last = choice.job.account
-        self._flush()
-
-    def _pools(self, step: Step) -> Iterator[tuple[Bank, int, Pool]]:
-        """The banks of a step whose prompts want their states, their lengths before it, and where the states go."""
-        for bank, start in step.spans:
-            owner = bank.owner  # a hang-up may take it away meanwhile
-            choice = self._choices.get(owner.key) if owner is not None else None
-            if choice is not None and (pools := choice.job.request.pools) is not None:
-                yield bank, start, pools[choice.index]
-
-    def _pooled(self, step: Step) -> bool:
-        return step.prompt_rows > 0 and any(True for _ in self._pools(step))
-
-    def _pool(self, step: Step, ticket: int) -> None:
-        """Takes in the states of a step behind which none is in flight: its rows are all that the banks have gained."""
-        for bank, start, pool in self._pools(step):
-            first = next(at for at, row in enumerate(step.rows) if row[0] == bank.index)
-            pool.take(self._session, ticket, first, start, len(bank.tokens))
+        self._delivery.flush()
 
     def _tell_progress(self, step: Step) -> None:
         for timeline, computed in prompts_read(step, self.scheduler.open):
             choice = self._choices.get(timeline.key)
             if choice is not None and choice.job.request.progress:
                 cached = timeline.placement.keep if timeline.placement is not None else 0
-                event = Progress(choice.index, len(timeline.prompt), computed, cached)
-                self._outbox.append((choice.job, event))
+                self._delivery.put(choice.job, Progress(choice.index, len(timeline.prompt), computed, cached))
 
     def _undo(self, error: Ds4Error) -> None:
         """Steps in flight came to nothing. After a cancel the living draw those rows again; after a failure every
@@ -349,7 +331,7 @@ class EngineLoop:
                         self.scheduler.forget(timeline.bank.index, 0)
             for bank in self.scheduler.banks:
                 self._reconcile(bank)
-        self._flush()
+        self._delivery.flush()
 
     def _reconcile(self, bank: Bank) -> None:
         """Makes engine and scheduler agree about a bank again."""
@@ -376,42 +358,7 @@ class EngineLoop:
             self._metrics.failed += 1
             choice.job.account.error = error.code or "error"
             self._metrics.last = choice.job.account
-            self._outbox.append((choice.job, Failed(error)))
-
-    # ---- to the event loop ----------------------------------------------------------------------------------------
-
-    def _flush(self) -> None:
-        if self._outbox and not self._delivering:
-            self._delivering = True
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the event loop has closed: nobody listens any more
-                self._outbox.clear()
-
-    def _deliver(self) -> None:
-        """On the event loop: hands events to their requests' channels and drops readers who leave too much unread."""
-        self._delivering = False
-        outbox = self._outbox
-        crowded = False
-        while outbox:
-            job, event = outbox.popleft()
-            job.channel.put(event)
-            crowded = crowded or job.channel.backlog > self._limits.backlog
-        if crowded or len(self.jobs) * self._limits.backlog > self._limits.backlog_total:
-            self._drop_slow_readers()
-
-    def _drop_slow_readers(self) -> None:
-        def backlog(job: Job) -> int:
-            return job.channel.backlog
-
-        total = sum(map(backlog, self.jobs))
-        for job in sorted(self.jobs, key=backlog, reverse=True):
-            if backlog(job) <= self._limits.backlog and total <= self._limits.backlog_total:
-                return
-            total -= backlog(job)
-            log.warning("%s: dropped, %d bytes of answer left unread", job.request.id, backlog(job))
-            self._metrics.shed("slow_reader")
-            job.abort()
+            self._delivery.put(choice.job, Failed(error))
 
     def fail_all(self, error: Exception) -> None:
         """The engine thread is going down by a bug: tells every client."""
@@ -419,7 +366,7 @@ class EngineLoop:
             self._stopping = True
             for choice in list(self._choices.values()):
                 self._fail(choice, from_error(error))
-        self._flush()
+        self._delivery.flush()
 
     def _end(self, choice: Choice, reason: Finish) -> bool:
         """Ends a choice wherever it is. False if it had ended already. Holds the lock."""

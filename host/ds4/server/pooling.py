@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import Literal, Protocol
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ds4.server.schedule.banks import Bank
+from ds4.server.schedule.scheduler import Step
+
+if TYPE_CHECKING:
+    from ds4.server.job import Choice
 
 Pooling = Literal["mean", "last"]
 
@@ -38,3 +45,20 @@ class Pool:
         # The mean's divisor goes away with the length, and so it never enters.
         norm = math.sqrt(math.fsum(x * x for x in self._sum))
         return [x / norm for x in self._sum] if norm > 0 else list(self._sum)
+
+
+def pools_of(step: Step, choices: Mapping[int, Choice]) -> Iterator[tuple[Bank, int, Pool]]:
+    """The banks of a step whose prompts want their states, their lengths before it, and where the states go. choices:
+    by key, those that somebody listens to."""
+    for bank, start in step.spans:
+        owner = bank.owner  # a hang-up may take it away meanwhile
+        choice = choices.get(owner.key) if owner is not None else None
+        if choice is not None and (pools := choice.job.request.pools) is not None:
+            yield bank, start, pools[choice.index]
+
+
+def take_states(step: Step, choices: Mapping[int, Choice], session: EmbedSession, ticket: int) -> None:
+    """Takes in the states of a step behind which none is in flight: its rows are all that the banks have gained."""
+    for bank, start, pool in pools_of(step, choices):
+        first = next(at for at, row in enumerate(step.rows) if row[0] == bank.index)
+        pool.take(session, ticket, first, start, len(bank.tokens))

@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ds4.server.surfaces import tool_rules
 from support.live_server import EOS, LiveServer, read_answer, text_of
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -23,6 +25,8 @@ COLOUR = {
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "colour", "schema": COLOUR, "strict": True}}
 PLAIN = {"type": "json_schema", "schema": COLOUR}
+REGEX_FORM = {"type": "grammar", "syntax": "regex", "definition": "[a-z]+"}
+NESTED = {"type": "function", "name": "f", "parameters": {}, "strict": True}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +98,36 @@ def test_null_and_text_ask_for_nothing(server: LiveServer, ask: Any) -> None:
         status, answer = server.post(path, {**body, **ask})
         assert status == 200 and said(path, answer).isalpha()
     assert not any(server.session.masks.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, {"messages": HI, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}),
+        (
+            "/apply-template",
+            {"messages": HI, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]},
+        ),
+        (MESSAGES, {"messages": HI, "max_tokens": 9, "tools": [{"name": "f", "strict": True, "input_schema": {}}]}),
+        ("/v1/messages/count_tokens", {"messages": HI, "tools": [{"name": "f", "strict": True, "input_schema": {}}]}),
+        (RESPONSES, {"input": "hi", "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}]}),
+        (RESPONSES, {"input": "hi", "tools": [{"type": "custom", "name": "f", "format": REGEX_FORM}]}),
+        (RESPONSES, {"input": "hi", "tools": [{"type": "namespace", "name": "n", "tools": [NESTED]}]}),
+        ("/v1/responses/input_tokens", {"input": "hi", "tools": [NESTED]}),
+    ],
+)
+def test_what_tools_are_held_to_is_compiled_beside_the_event_loop(
+    server: LiveServer, monkeypatch: pytest.MonkeyPatch, path: str, body: Any
+) -> None:
+    threads: list[str] = []
+
+    def compiling(*args: Any, **more: Any) -> None:
+        threads.append(threading.current_thread().name)
+
+    monkeypatch.setattr(tool_rules.grammar, "json_schema", compiling)
+    monkeypatch.setattr(tool_rules.grammar, "regex", compiling)
+    server.post(path, body)
+    assert threads and all(name.startswith("ds4-grammar") for name in threads), threads
 
 
 def test_an_answer_ends_where_its_grammar_does(server: LiveServer) -> None:

@@ -7,7 +7,6 @@ from ds4.server.events import Progress
 from ds4.server.request import Body, GenerationRequest, new_id, tail_calls
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.chat_render import CHUNK
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
 from ds4.server.surfaces.reading import read
@@ -18,7 +17,7 @@ from ds4.server.surfaces.writing import Writing
 
 class ChatCompletions(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
-        dialect, asked = served.prompts.dialect(), read("chat", body, model_of(served))
+        dialect, asked = served.prompts.dialect(), await read("chat", body, served)
         chat, options = asked.chat_for(dialect), asked.options
         prompt, ids = await served.prompts.chat(chat)
         check_context([ids], served, "messages")

@@ -6,7 +6,6 @@ from ds4.server.events import Progress
 from ds4.server.request import Body, GenerationRequest, new_id
 from ds4.server.service import Served
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.completions_render import CHUNK
 from ds4.server.surfaces.generation import Generating, answer_facts, check_context
 from ds4.server.surfaces.reading import read
@@ -16,7 +15,7 @@ from ds4.server.surfaces.writing import Writing
 
 class Completions(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
-        asked = read("completions", body, model_of(served))
+        asked = await read("completions", body, served)
         texts = [prompt for prompt in asked.prompts if isinstance(prompt, str)]
         tokenised = iter(await served.prompts.raw(texts) if texts else ())
         prompts = [next(tokenised) if isinstance(prompt, str) else prompt for prompt in asked.prompts]

@@ -10,11 +10,10 @@ from ds4.server.errors import invalid
 from ds4.server.request import Body, GenerationRequest, new_id, tail_calls
 from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
-from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.generation import Generating, model_and_body
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.messages_request import MessagesRequest, read_chat
-from ds4.server.surfaces.reading import read
+from ds4.server.surfaces.reading import aside, read
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.thinking_budget import budget_of
 from ds4.server.surfaces.writing import Writing
@@ -22,7 +21,7 @@ from ds4.server.surfaces.writing import Writing
 
 class Messages(Generating):
     async def parse(self, body: Body, served: Served) -> GenerationRequest:
-        dialect, asked = served.prompts.dialect(), read("messages", body, model_of(served))
+        dialect, asked = served.prompts.dialect(), await read("messages", body, served)
         assert asked.shown is not None
         chat, options = asked.chat_for(dialect), asked.options
         prompt, ids = await served.prompts.chat(chat)
@@ -77,6 +76,8 @@ class CountTokens:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served, body = await model_and_body(self.service, req)
         dialect = served.prompts.dialect()
-        chat = told_of(read_chat(body, dialect.thinks), messages_format(body), dialect)
+        chat = await aside(
+            lambda: told_of(read_chat(body, dialect.thinks), messages_format(body), dialect), body, served
+        )
         _, ids = await served.prompts.chat(chat)
         resp.data = dump({"input_tokens": len(ids)})

@@ -22,7 +22,7 @@ from ds4.server.service import Served, Service
 from ds4.server.surfaces import wire
 from ds4.server.surfaces.asked import model_of
 from ds4.server.surfaces.generation import begin_trace, connection_of, model_and_body, queued
-from ds4.server.surfaces.reading import read
+from ds4.server.surfaces.reading import aside, read
 from ds4.server.surfaces.rendering import dump
 from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_request import ResponsesRequest, completed, made, read_talk, tokens
@@ -191,7 +191,7 @@ class Responses:
         desk, service = self.desk, self.desk.service
         connection = connection_of(req)
         served, body = await model_and_body(service, req)
-        asked = await made(read("responses", body, model_of(served)), body, served, desk.store, connection.owner)
+        asked = await made(await read("responses", body, served), body, served, desk.store, connection.owner)
         await served.constraints.compile(asked.generation)
         connection.sign(asked.generation)
         if connection.gone:
@@ -317,7 +317,7 @@ class InputTokens:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served, body = await model_and_body(self.desk.service, req)
-        talk = read_talk(body, model_of(served))
+        talk = await aside(lambda: read_talk(body, model_of(served)), body, served)
         chat, owner = talk.chat, connection_of(req).owner
         if not talk.whole:
             chat, _ = await completed(chat, talk.items, body, self.desk.store, owner)

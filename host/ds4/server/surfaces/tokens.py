@@ -12,6 +12,7 @@ from ds4.server.request import Body, token_ids, wrong_type
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.chat_request import read_chat
 from ds4.server.surfaces.generation import model_and_body
+from ds4.server.surfaces.reading import aside
 from ds4.server.surfaces.rendering import dump
 
 
@@ -31,7 +32,7 @@ class Tokenize:
         add, parse = body.boolean("add_special"), body.boolean("parse_special", True)
         pieces = body.boolean("with_pieces")
         if body.get("messages") is not None:
-            _, ids = await served.prompts.chat(_chat(body, served))
+            _, ids = await served.prompts.chat(await _chat(body, served))
         else:
             content = body.text("content")
             if content is None:
@@ -76,10 +77,11 @@ class ApplyTemplate:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         served, body = await model_and_body(self.service, req)
-        prompt = await served.prompts.render(_chat(body, served))
+        prompt = await served.prompts.render(await _chat(body, served))
         resp.data = dump({"prompt": prompt})
 
 
-def _chat(body: Body, served: Served) -> ChatRequest:
+async def _chat(body: Body, served: Served) -> ChatRequest:
     opens = body.boolean("add_generation_prompt", True)
-    return read_chat(body, generation_prompt=opens, thinks=served.prompts.dialect().thinks)
+    thinks = served.prompts.dialect().thinks
+    return await aside(lambda: read_chat(body, generation_prompt=opens, thinks=thinks), body, served)

@@ -78,6 +78,20 @@ def text_rule(name: str, parameter: str, form: Body) -> ToolRule:
     raise invalid(f"'{form.param('syntax')}' must be 'lark' or 'regex'.", form.param("syntax"))
 
 
+def compiles(tools: object) -> bool:
+    """Whether reading these tools, of any surface and not looked at yet, compiles something. That takes milliseconds, a
+    hostile one's a second."""
+    if not isinstance(tools, list):
+        return False
+    for tool in tools:
+        if isinstance(tool, dict):
+            function = tool.get("function")
+            strict = tool.get("strict") or (isinstance(function, dict) and function.get("strict"))
+            if strict or tool.get("format") or compiles(tool.get("tools")):
+                return True
+    return False
+
+
 def refused(error: ConstraintError, param: str) -> ApiError:
     """A schema or grammar that answers cannot be held to, told with the field that has it."""
     return invalid(f"'{param}' cannot be used: {error}.", param, f"invalid_{error.code}")
