@@ -16,6 +16,7 @@ _WHY = {
     404: "There is no such thing here.",
     405: "The path does not take this method.",
     408: "The body did not arrive in time.",
+    409: "The model is in use.",
     413: "The body is larger than --max-body allows.",
     415: "The body is no plain application/json.",
     426: "Responses are not served over WebSockets.",
