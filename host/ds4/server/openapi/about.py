@@ -51,7 +51,7 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "ModelName": obj({"model": string("The model's id.")}, ["model"]),
-    "ModelDone": whole({"success": only(True), "model": ref("Model")}),
+    "ModelDone": whole({"success": {"const": True}, "model": ref("Model")}),
     "State": whole(
         {"status": _STATE, "progress": number("Of loading.", 0, 1)}, "What the server can do.", optional=("progress",)
     ),
@@ -105,7 +105,7 @@ PATHS: dict[str, Any] = {
             ref("ModelDone"),
             tag="models",
             about="Answers once it is loaded. A server of one model (--models-max 1) has nothing to load.",
-            examples={"model": {"model": "ds4-mini"}},
+            examples={},
         )
     },
     "/v1/models/unload": {
@@ -116,7 +116,7 @@ PATHS: dict[str, Any] = {
             ref("ModelDone"),
             tag="models",
             about="409 while it answers or loads.",
-            examples={"model": {"model": "ds4-mini"}},
+            examples={},
             more=(409,),
         )
     },

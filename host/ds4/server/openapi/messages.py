@@ -204,7 +204,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         ["messages", "max_tokens"],
     ),
-    "CountTokensRequest": obj(_talk(), ["messages"]),
+    "CountTokensRequest": obj({"model": MODEL, **_talk()}, ["messages"]),
     "Message": _message(_STOP),
     "TokenCount": whole({"input_tokens": integer("Of the prompt.", 0)}),
     "MessageEvent": either(

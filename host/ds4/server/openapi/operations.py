@@ -41,6 +41,7 @@ def refusals() -> dict[str, Any]:
     openai = {f"Error{status}": _refusal(status, "Error") for status in _WHY}
     anthropic = {f"Anthropic{name}": _refusal(int(name[-3:]), "AnthropicError") for name in openai}
     del anthropic["AnthropicError426"]  # of Responses alone
+    del anthropic["AnthropicError409"]  # of models alone
     return openai | anthropic
 
 
