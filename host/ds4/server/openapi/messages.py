@@ -136,6 +136,7 @@ def _talk() -> dict[str, Schema]:
         "output_format": _format(),
         "mcp_servers": {"enum": [[], None], "description": "Not supported: the client has to call MCP servers."},
         **grammars(),
+        **budgets(),
     }
 
 
@@ -196,7 +197,6 @@ SCHEMAS: dict[str, Schema] = {
             **_talk(),
             **drawing(),
             **switches(),
-            **budgets(),
             "max_tokens": integer("Most tokens of the answer; 0 reads and keeps the prompt without answering.", 0),
             "stop_sequences": stops(),
             "metadata": maybe(obj({"user_id": maybe(string("Not used."))}, about="About the request.")),
@@ -204,7 +204,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         ["messages", "max_tokens"],
     ),
-    "CountTokensRequest": obj({"model": MODEL, **_talk()}, ["messages"]),
+    "CountTokensRequest": obj(_talk(), ["messages"]),
     "Message": _message(_STOP),
     "TokenCount": whole({"input_tokens": integer("Of the prompt.", 0)}),
     "MessageEvent": either(
