@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ds4.server.openapi.operations import get, in_path, json_answer
+from ds4.server.openapi.operations import get, in_path, json_answer, post
 from ds4.server.openapi.shapes import (
     Schema,
     array,
@@ -49,6 +49,8 @@ SCHEMAS: dict[str, Schema] = {
             "last_id": maybe(string()),
         }
     ),
+    "ModelName": obj({"model": string("The model's id.")}, ["model"]),
+    "ModelDone": whole({"success": {"const": True}, "model": ref("Model")}),
     "State": whole(
         {"status": _STATE, "progress": number("Of loading.", 0, 1)}, "What the server can do.", optional=("progress",)
     ),
@@ -79,6 +81,29 @@ def _state(name: str, summary: str, about: str) -> dict[str, Any]:
 PATHS: dict[str, Any] = {
     "/v1/models": {
         "get": get("listModels", "The models", json_answer("All of them.", ref("Models")), tag="models"),
+    },
+    "/v1/models/load": {
+        "post": post(
+            "loadModel",
+            "Load a model, of several",
+            "ModelName",
+            ref("ModelDone"),
+            tag="models",
+            about="Answers once it is loaded. A server of one model (--models-max 1) has nothing to load.",
+            examples={},
+        )
+    },
+    "/v1/models/unload": {
+        "post": post(
+            "unloadModel",
+            "Unload a model, of several",
+            "ModelName",
+            ref("ModelDone"),
+            tag="models",
+            about="409 while it answers or loads.",
+            examples={},
+            more=(409,),
+        )
     },
     "/v1/models/{name}": {
         "get": get(

@@ -16,6 +16,7 @@ _WHY = {
     404: "There is no such thing here.",
     405: "The path does not take this method.",
     408: "The body did not arrive in time.",
+    409: "The model is in use.",
     413: "The body is larger than --max-body allows.",
     415: "The body is no plain application/json.",
     426: "Responses are not served over WebSockets.",
@@ -40,6 +41,7 @@ def refusals() -> dict[str, Any]:
     openai = {f"Error{status}": _refusal(status, "Error") for status in _WHY}
     anthropic = {f"Anthropic{name}": _refusal(int(name[-3:]), "AnthropicError") for name in openai}
     del anthropic["AnthropicError426"]  # of Responses alone
+    del anthropic["AnthropicError409"]  # of models alone
     return openai | anthropic
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ds4.server.openapi.chat import conversation
 from ds4.server.openapi.operations import post
+from ds4.server.openapi.sampling import MODEL
 from ds4.server.openapi.shapes import Schema, array, boolean, either, integer, maybe, obj, ref, string, whole
 
 _OPENS = {"add_generation_prompt": maybe(boolean("Up to where the answer begins. Default true."))}
@@ -41,7 +42,7 @@ SCHEMAS: dict[str, Schema] = {
             "max_model_len": integer("How many fit.", 1),
         }
     ),
-    "DetokenizeRequest": obj({"tokens": array(integer("", 0), "Ids.")}, ["tokens"]),
+    "DetokenizeRequest": obj({"model": MODEL, "tokens": array(integer("", 0), "Ids.")}, ["tokens"]),
     "Detokenized": whole({"content": string("The text."), "prompt": string("The same.")}),
     "ApplyTemplateRequest": obj({"messages": _MESSAGES, **_TALK, **_OPENS}, ["messages"]),
     "Prompt": whole({"prompt": string("The conversation as the model reads it.")}),
