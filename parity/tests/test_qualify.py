@@ -9,8 +9,11 @@ import pytest
 from ds4.core import inventory, qualified
 from ds4.core.qualified import AXES, Proof, Row
 from ds4.errors import Ds4Error, EngineError
+from ds4.sys.native import NativeSession
+from ds4.sys.native import Row as NativeRow
 
 from parity import qualify, qualify_file
+from parity.live.process import Failure
 from parity.proof import PROPERTY, Claim, parse
 from parity.registry import ROOT, GateError
 
@@ -121,14 +124,14 @@ class Forgetful:
     def copy(self, source: int, target: int, length: int) -> None:
         self._session.copy(source, target, length)  # type: ignore[attr-defined]
         self._session.truncate(target, length - 1)  # type: ignore[attr-defined]
-        self._session.wait(self._session.submit([qualify_file.Row(target, length - 1, 5)]))  # type: ignore[attr-defined]
+        self._session.wait(self._session.submit([NativeRow(target, length - 1, 5)]))  # type: ignore[attr-defined]
 
 
 @needs_model
 def test_a_copy_that_holds_something_else_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = qualify_file.NativeSession
+    real = NativeSession
     monkeypatch.setattr(qualify_file, "NativeSession", lambda *args: Forgetful(real(*args)))
-    with pytest.raises((qualify_file.Failure, EngineError), match="a copy goes on with other logits"):
+    with pytest.raises((Failure, EngineError), match="a copy goes on with other logits"):
         qualify_file.state(Path(os.environ["DS4_EMBEDDED_MODEL"]))
 
 

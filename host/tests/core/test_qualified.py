@@ -20,8 +20,9 @@ def proof(context: int = 2048, banks: int = 4, **changes: str) -> Proof:
 
 def table(**axes: Proof) -> tuple[Row, ...]:
     """A file's row of these axes, and its family's: loader and forward in float mode, up to 100 positions."""
-    kin = {"loader": (Proof("2026-01-01", "a test", "bound", "cpu"),), "forward": (proof(100, 1, numeric="float"),)}
-    own = {name: (one,) for name, one in axes.items()}
+    kin: dict[str, tuple[Proof, ...]] = {"loader": (Proof("2026-01-01", "a test", "bound", "cpu"),)}
+    kin["forward"] = (proof(100, 1, numeric="float"),)
+    own: dict[str, tuple[Proof, ...]] = {name: (one,) for name, one in axes.items()}
     return (Row("llama", "", "", "", kin), Row("llama", "one.gguf", "00", "the mark", own))
 
 
