@@ -50,8 +50,9 @@ def main() -> None:
             hidden = model.model(torch.tensor([ids])).last_hidden_state[0, positions]
             # All of them, whatever is kept: a product's last bits depend on how many rows it has.
             logits = torch.cat([model.lm_head(rows) for rows in hidden.split(ROWS)]).numpy()
-        whole |= divergence.freeze(name, ids, positions, logits, columns)
-        kept |= divergence.freeze(name, ids, positions[::step], logits[::step], columns)
+        frozen = divergence.freeze(name, ids, positions, logits, columns)
+        whole |= frozen
+        kept |= {key: rows if key == f"{name}.ids" else rows[::step] for key, rows in frozen.items()}
         print(f"{name}: {len(ids)} tokens, {len(positions[::step])} of {len(positions)} positions kept", flush=True)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     for file, arrays in [(HERE / "logits.npz", kept), *((file, whole) for file in every)]:
