@@ -125,7 +125,7 @@ class Constraints:
         # Calls that look like any JSON have no format beside them, which `whole_answer` says; but for forced ones.
         told_apart = asked is None or not prompt.tools or bool(dialect.openers)
         if rules is not None and dialect.calls_tools and (told_apart or rules.must):
-            return dialect.grammar(prompt, rules, grammar)
+            return await self.run(lambda: dialect.grammar(prompt, rules, grammar), "tools")  # megabytes, of many tools
         if grammar is None or asked is None:
             return None
         may_think = chat.thinking is not False and chat.effort != "none"

@@ -65,9 +65,13 @@ class Buffered:
             again = await self._again(request, end)
             if any(isinstance(event, HungUp) for event in self.job.channel.pending):
                 return None
+            if request.trace is not None:
+                request.trace.anew()
             job = engine.submit(again)
         except (ApiError, Ds4Error):
             return None  # too long by now, or no place in the queue: the first answer stands as it is
+        if request.trace is not None:
+            request.trace.queued(job)
         engine.done(self.job)
         job.abort = self.job.abort
         self._began(job)

@@ -8,6 +8,7 @@ was opened counts as theirs, up to what was promised to each.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 
 from ds4.core.memgov import Governor, Lease
@@ -16,7 +17,8 @@ from ds4.sys.memory import available_bytes, rss_anonymous
 
 
 class FleetMemory:
-    """available, taken: bytes that the system can give, and anonymous ones that the process has."""
+    """available, taken: bytes that the system can give, and anonymous ones that the process has. Safe to use from
+    several threads: one plans a model while another lets go of one."""
 
     def __init__(
         self, available: Callable[[], int] = available_bytes, taken: Callable[[], int] = rss_anonymous
@@ -26,14 +28,20 @@ class FleetMemory:
         self._governor = Governor(floor=0)  # each plan brings its own
         self._keys = itertools.count(1)
         self._held: dict[str, tuple[int, MemoryPlan]] = {}
+        self._lock = threading.Lock()
 
     def room(self) -> int:
         """Bytes that a further model may plan with."""
-        self._refresh()
-        return max(0, self._available() - self._governor.sums().unfilled)
+        with self._lock:
+            self._refresh()
+            return max(0, self._available() - self._governor.sums().unfilled)
 
     def admit(self, name: str, plan: MemoryPlan) -> None:
         """Promises a model its memory. MemoryPlanError with the sizes, where the governor says no."""
+        with self._lock:
+            self._admit(name, plan)
+
+    def _admit(self, name: str, plan: MemoryPlan) -> None:
         self._refresh()
         self._governor.observe(self._available())
         key, lease = next(self._keys), Lease("model", promised(plan), 0)
@@ -50,13 +58,15 @@ class FleetMemory:
 
     def release(self, name: str) -> None:
         """The model is closed, or was never opened."""
-        held = self._held.pop(name, None)
-        if held is not None:
-            self._governor.release(held[0])
+        with self._lock:
+            held = self._held.pop(name, None)
+            if held is not None:
+                self._governor.release(held[0])
 
     def promised(self, name: str) -> int:
         """Bytes that a model has been promised; 0 for one that has no lease."""
-        return promised(self._held[name][1]) if name in self._held else 0
+        held = self._held.get(name)
+        return 0 if held is None else promised(held[1])
 
     def _refresh(self) -> None:
         grown = max(0, self._taken() - self._before)

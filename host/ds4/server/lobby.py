@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 CONTINUOUS = ALL_NEEDS & ~int(Need.IMAGE | Need.AUDIO | Need.PRIVATE)
 """What the scheduler can do for a family that reads text."""
 
-SERIAL = CONTINUOUS | int(Need.PRIVATE)
 _PINNED = 1 << 32
 """Added to the rank of a bank whose turn has arrived: that one is not only likely to come."""
 

@@ -257,6 +257,14 @@ class Switchboard:
         member.told, member.lost = told_first, lost
         return member
 
+    async def _begin_run(self, name: str, plan: Any) -> None:
+        try:
+            self._run(name, plan)
+        except BaseException:  # its thread never came to be, so nobody else gives back what its plan was promised
+            self._members.pop(name, None)
+            await self._away(self.source.closed, name)
+            raise
+
     def _run(self, name: str, plan: Any) -> Member:
         member = self._members[name] = Member(self, name)
         member.runner = self.source.runner(plan, member)
@@ -305,7 +313,7 @@ class Switchboard:
             if self._stopping:
                 self.fleet.left(name)
             else:
-                self._run(name, plan)
+                await self._begin_run(name, plan)
         except MemoryPlanError as error:
             if self.fleet.cramped(name):
                 self._tight[name] = error

@@ -45,12 +45,21 @@ class Recording:
         self._began = time.monotonic()
         self._tokens: list[Token] = []
         self._wire = bytearray()
-        self.job: Job | None = None  # once it is queued
+        self._jobs: list[Job] = []  # once they are queued; of a request that is answered anew there are two
+        self._ahead = 0  # choices of the jobs before the one that runs
+
+    def queued(self, job: Job) -> None:
+        self._jobs.append(job)
+
+    def anew(self) -> None:
+        """The job so far has drawn its last token, and another is going to answer in its place: its choices are counted
+        behind those there were."""
+        self._ahead = sum(len(job.choices) for job in self._jobs)
 
     def token(self, choice: int, token: int, step: Step, elapsed_ns: int) -> None:
         """A drawn token. On the engine thread."""
         ms = self._since()
-        self._tokens.append(Token(choice, token, ms, step.decoding, step.prompt_rows, elapsed_ns // 1000))
+        self._tokens.append(Token(self._ahead + choice, token, ms, step.decoding, step.prompt_rows, elapsed_ns // 1000))
 
     def _since(self) -> float:
         return round(1e3 * (time.monotonic() - self._began), 3)
@@ -73,13 +82,13 @@ class Recording:
 
     def close(self, *, gone: bool) -> None:
         """The answer is over. A request that never came to the queue leaves nothing."""
-        job = self.job
-        if job is None:
+        if not self._jobs:
             return
-        outcome: Outcome = "gone" if gone else "failed" if job.failed else "finished"
+        outcome: Outcome = "gone" if gone else "failed" if self._jobs[-1].failed else "finished"
         request = self._request
         choices = [
             Choice(one.timeline.prompt, job.sampling, one.sampler().seed, list(request.stop), request.ignore_eos)
+            for job in self._jobs
             for one in job.choices
         ]
         wire = self._wire.decode("utf-8", "replace")

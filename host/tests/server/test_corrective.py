@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from ds4.core.chat_template import TemplateChat
 from ds4.core.output.dialects import detect
+from ds4.core.trace import decode
+from ds4.server.tracing import SUFFIX, Tracer
 from support.live_server import EOS, LiveServer, RoleTemplate
 
 GOOD = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
@@ -134,3 +137,18 @@ def test_a_hang_up_within_the_corrective_turn_frees_its_bank(server: LiveServer,
         server.wait_for(lambda: len(script.prompts) == 2)
     server.wait_for(lambda: server.idle)
     assert server.service.metrics.cancelled == cancelled + 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_trace_tells_both_turns_apart(server: LiveServer, script: Script, path: str, tmp_path: Path) -> None:
+    script.says, script.prompts = [BROKEN, GOOD], []
+    server.service.tracer = Tracer(tmp_path, "float", "f32")
+    try:
+        assert server.post(path, body(path))[0] == 200
+        server.wait_for(lambda: any(tmp_path.glob("*" + SUFFIX)))
+    finally:
+        server.service.tracer = None
+    (file,) = tmp_path.glob("*" + SUFFIX)
+    trace = decode(file.read_bytes())
+    assert [bytes(trace.drawn(index)[:-1]).decode() for index in range(len(trace.choices))] == [BROKEN, GOOD]
+    assert BROKEN not in bytes(trace.choices[0].prompt).decode() and BROKEN in bytes(trace.choices[1].prompt).decode()

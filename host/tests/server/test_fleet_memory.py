@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from ds4.core.memory_plan import WORKING, MemoryPlan, MemoryPlanError
 from ds4.server.fleet_memory import FleetMemory
@@ -56,3 +58,26 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes() -> None:
     assert memory.promised("b") == 0
     memory.release("a")
     memory.admit("b", plan(1000, 100, floor=200))
+
+
+def test_a_model_may_go_while_another_one_is_planned() -> None:
+    machine = Machine(4096 * MIB)
+    gone: list[threading.Thread] = []
+
+    def looked_at() -> int:
+        """The system is asked in the middle of an account: another thread lets a model go just then."""
+        if not gone:
+            gone.append(threading.Thread(target=lambda: memory.release("a")))
+            gone[0].start()
+            gone[0].join(0.2)
+        return machine.available
+
+    memory = machine.memory()
+    memory.admit("a", plan(1000, 500))
+    memory.admit("b", plan(500, 500))
+    whole = memory.room()
+    memory._available = looked_at
+    assert memory.room() == whole, "an account that begins with a model ends with it"
+    gone[0].join()
+    assert memory.promised("a") == 0 and memory.promised("b") == 1000 * MIB + WORKING
+    assert memory.room() == 4096 * MIB - memory.promised("b")

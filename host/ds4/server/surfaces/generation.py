@@ -104,7 +104,7 @@ def begin_trace(
 
 def queued(request: GenerationRequest, job: Job) -> None:
     if request.trace is not None:
-        request.trace.job = job
+        request.trace.queued(job)
 
 
 async def stream(

@@ -50,14 +50,15 @@ class Run:
             if self.asked.store:
                 await self._settled.wait()
             return
+        kept = False
         try:
             kept = await desk.store.put(self.stored())
         except ApiError as error:
             log.error("%s: %s", self.asked.generation.id, error)
-            kept = False
-        if not kept:
-            self.answer.not_stored()
-        self._settled.set()
+        finally:  # whoever else waits must not wait for ever
+            if not kept:
+                self.answer.not_stored()
+            self._settled.set()
 
     def goes_on(self, job: Job) -> None:
         """Another job makes the rest of the answer."""
