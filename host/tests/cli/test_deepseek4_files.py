@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,3 +138,11 @@ def test_a_drafting_file_that_is_none_is_refused_with_its_own_line(content: byte
     done = run(CLI, "-m", "x.gguf", "--mtp", "x-mtp.gguf", "--validate", home=tmp_path)
     assert (done.returncode, done.stdout) == (Exit.MODEL_FILE, "")
     assert "x-mtp.gguf" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif("DS4_MINI_MODEL" not in os.environ, reason="DS4_MINI_MODEL names no model")
+def test_a_family_with_an_encoding_of_its_own_has_no_dialect_to_choose(tmp_path: Path) -> None:
+    model = os.path.abspath(os.environ["DS4_MINI_MODEL"])
+    done = run("ds4.cli", "-p", "hi", "--dump-tokens", "-m", model, "--tool-dialect", "hermes", home=tmp_path)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert "--tool-dialect: cannot be chosen for this model" in done.stderr

@@ -33,7 +33,7 @@ def main() -> int:
     record, rules, *arguments = sys.argv[1:]
     with open(record, "a", encoding="utf-8") as out:
         create = vars(boot)["create_app"]
-        vars(boot)["create_app"] = lambda service, keeper: recorder.Recorder(create(service, keeper), out)
+        vars(boot)["create_app"] = lambda *parts: recorder.Recorder(create(*parts), out)
         if rules != "-":
             _double(script.read(Path(rules)))
         return boot.main(arguments)

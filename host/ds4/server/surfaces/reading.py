@@ -19,6 +19,8 @@ async def read(surface: Surface, body: Body, served: Served) -> Asked:
     """What a whole body asks for; ApiError for one that is refused."""
     pick = components.pick("request", python=request_tapes.replacement, oracle=request_tapes.by_oracle)
     model = model_of(served)
+    if surface == "completions":  # which has no tools
+        return pick(surface, body, model)
     return await aside(lambda: pick(surface, body, model), body, served)
 
 

@@ -330,5 +330,6 @@ def _check_carried(body: Body) -> None:
 
 
 def _refuse_unsupported(body: Body) -> None:
+    body.nested("text")
     body.refuse("conversation", (), "Conversations are not kept by this server; use 'previous_response_id'.")
     body.refuse("prompt", (), "Prompt templates are not kept by this server; send 'input'.")

@@ -131,5 +131,9 @@ def test_the_oracle_answers_as_route_and_governor_do() -> None:
 
 
 def _needs(name: str) -> None:
-    if name not in oracles.names():
-        pytest.skip(f"no oracle of {name} in this build")
+    try:
+        known = oracles.names()
+    except oracles.OracleError:
+        known = ()
+    if name not in known:
+        pytest.skip(f"no oracle of {name} is at hand: parity's tests have them all")
