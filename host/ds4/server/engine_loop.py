@@ -268,13 +268,13 @@ class EngineLoop:
         ticket = self._tickets.popleft()
         try:
             result: StepResult = self._session.wait(ticket)
+            step = self.scheduler.open[0]
+            if self._embedding and not self._tickets:
+                take_states(step, self._choices, self._session, ticket)
         except Ds4Error as error:
             self._undo(error)
             return
         now = self._clock()
-        step = self.scheduler.open[0]
-        if self._embedding and not self._tickets:
-            take_states(step, self._choices, self._session, ticket)
         with self._changed:
             drawn = self.scheduler.complete(result.tokens, result.elapsed_ns, now)
             for bank, _ in step.spans:
