@@ -485,7 +485,7 @@ COMPONENT = Component(
     replacement=plain(by_tape),
     inputs=Generated(tape, least=32, most=320),
     soak=_soak,
-    speed=Speed(_spoken),
+    speed=Speed(_spoken, micros=2500.0),  # once a request, of 40 messages here: less than one step of the engine
     sources=(
         "host/ds4/core/json_text.py",
         "host/ds4/core/sampling.py",

@@ -31,7 +31,7 @@ from ds4.server.schedule.route import Surface
 if TYPE_CHECKING:
     from ds4.server.tracing import Recording
 
-_REST_OF_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_REST_OF_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _UINT64 = (1 << 64) - 1
 
