@@ -24,7 +24,7 @@ from ds4.core.constraint.matcher import Vocabulary
 from ds4.core.output.grammar.rules import any_calls
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
-from ds4.server.errors import invalid
+from ds4.server.errors import from_error, invalid
 from ds4.server.request import Body, GenerationRequest
 
 T = TypeVar("T")
@@ -143,6 +143,8 @@ class Constraints:
             future = asyncio.get_running_loop().run_in_executor(self._pool, work)
             return await asyncio.wait_for(future, COMPILE_SECONDS)
         except ConstraintError as error:
+            if error.code == "busy":
+                raise from_error(error) from error
             named = "The grammar" if param is None else f"'{param}'"
             raise invalid(f"{named} cannot be used: {error}.", param, f"invalid_{error.code}") from error
         except TimeoutError:

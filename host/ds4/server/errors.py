@@ -110,6 +110,9 @@ def from_error(error: Exception) -> ApiError:
             return invalid(str(error), "messages", "context_length_exceeded")
         case ConstraintError(code="broken"):
             return ApiError(500, f"The answer left its grammar: {error}", code="constraint")
+        case ConstraintError(code="busy"):
+            message = "Grammars of other requests keep the server busy. Please retry later."
+            return ApiError(503, message, code="grammar_busy", retry_after=5)
         case ConstraintError():
             return invalid(str(error), None, f"invalid_{error.code}")
         case SamplingError():

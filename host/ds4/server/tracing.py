@@ -7,6 +7,7 @@ client; the file is written by another thread, once the answer is over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -141,6 +142,8 @@ class Tracer:
             self._rotate()
         except OSError as error:
             log.error("no trace of %s: %s", trace.id, error)
+            with contextlib.suppress(OSError):  # a full disk is not to be filled with what no reader takes
+                partial.unlink(missing_ok=True)
 
     def _rotate(self) -> None:
         """Removes the oldest files beyond the limits; the newest stays however large it is."""

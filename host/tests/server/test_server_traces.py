@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,3 +105,17 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None
     (tmp_path / "file").write_text("x")
     with pytest.raises(SettingsError, match="--trace"):
         Tracer(tmp_path / "file", "float", "f32")
+
+
+def test_a_trace_that_finds_no_room_leaves_nothing_behind(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Path] = []
+
+    def full(path: Path, target: Path) -> None:
+        tried.append(path)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    status, _, _ = server.send("/v1/completions", {"prompt": "a", "max_tokens": 2})
+    assert status == 200 and server.service.tracer is not None
+    folder = server.service.tracer.folder
+    server.wait_for(lambda: bool(tried) and not list(folder.iterdir()))

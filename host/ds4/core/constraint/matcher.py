@@ -18,6 +18,7 @@ from typing import Final
 import llguidance
 
 from ds4.core.constraint.compiler import compiled, reason
+from ds4.core.constraint.deadline import LINE
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
@@ -109,14 +110,20 @@ class Matcher:
 
     def mask(self, drawn: Sequence[int] = ()) -> bytes:
         """The tokens that may follow `drawn`, all tokens of the answer so far, of which the first `seen` are known
-        already: bit id % 32 of little-endian word id / 32. Once the answer is complete: those that end it."""
-        for index in range(self._seen, len(drawn)):
-            self.advance(drawn[index])
-        words: bytes = self._matcher.compute_bitmask()
+        already: bit id % 32 of little-endian word id / 32. Once the answer is complete: those that end it.
+        ConstraintError: complexity where that takes too long, and the matcher may not be used any more; busy where
+        those of others still do."""
+        words: bytes = LINE.run(lambda: self._next(drawn))
         if self._matcher.is_error():
             raise self._error()
         if not any(words):
             raise ConstraintError("no answer fits it", subject="grammar", code="grammar")
+        return words
+
+    def _next(self, drawn: Sequence[int]) -> bytes:
+        for index in range(self._seen, len(drawn)):
+            self.advance(drawn[index])
+        words: bytes = self._matcher.compute_bitmask()
         return words
 
     @property
