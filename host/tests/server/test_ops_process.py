@@ -10,12 +10,22 @@ import signal
 import socket
 import ssl
 import stat
-import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509.oid import NameOID
 from ds4.errors import SettingsError
 from ds4.server.ops.listen import UnixSocket, permissions
 from ds4.server.ops.tls import Tls
@@ -23,7 +33,6 @@ from support import commands, embedded
 from support.live_server import read_answer
 from support.server_process import Process, started
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 NULL = ("--backend", "null", "-c", "4096", "--max-seqs", "2")
 
 
@@ -46,10 +55,20 @@ def connect(port: int) -> socket.socket:
 def pair(folder: Path, name: str, password: str | None = None) -> tuple[Path, Path]:
     """A certificate for localhost that signs itself, and its key."""
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
-    lock = ["-nodes"] if password is None else ["-passout", f"pass:{password}"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", os.fspath(key), "-out", os.fspath(cert), *lock]
-    subprocess.run(command, check=True, capture_output=True)
+    secret = ec.generate_private_key(ec.SECP256R1())
+    called = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(called, called, secret.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(secret, hashes.SHA256())
+    )
+    lock = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
+    cert.write_bytes(signed.public_bytes(Encoding.PEM))
+    key.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock))
     key.chmod(0o600)
     return cert, key
 
@@ -64,7 +83,6 @@ def served_name(port: int, trusted: Path) -> str:
         return dict(field[0] for field in certificate["subject"])["commonName"]  # type: ignore[arg-type,misc]
 
 
-@needs_openssl
 @embedded.needs_model
 @embedded.needs_engine
 def test_tls_serves_streams_and_takes_a_new_certificate_without_a_restart(tmp_path: Path) -> None:
@@ -97,7 +115,6 @@ def test_tls_serves_streams_and_takes_a_new_certificate_without_a_restart(tmp_pa
         assert server.end() == 0
 
 
-@needs_openssl
 def test_wrong_files_of_tls_are_named(tmp_path: Path) -> None:
     cert, key = pair(tmp_path, "one")
     other_cert, other_key = pair(tmp_path, "two", "opensesame")

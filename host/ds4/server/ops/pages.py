@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 import falcon
@@ -13,12 +14,12 @@ from ds4.server.ops.stats import stats
 from ds4.server.service import Service
 
 
-class _Page:
+class _Page(ABC):
     def __init__(self, service: Service) -> None:
         self.service = service
 
-    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None: ...
 
     async def on_head(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         await self.on_get(req, resp)

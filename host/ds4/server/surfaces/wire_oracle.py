@@ -6,6 +6,8 @@ square, so thousands of tokens are felt.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from ds4.server.events import CallDelta, Delta, Event, Failed, Finished
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts, TokenBytes
@@ -14,7 +16,7 @@ from ds4.server.surfaces.wire_tapes import Given, Step, read_output, write_head,
 from ds4.sys.oracles import oracle
 
 
-class _Replay:
+class _Replay(ABC):
     quick = False
 
     def __init__(self, choices: int, streamed: bool, token_bytes: TokenBytes) -> None:
@@ -22,8 +24,8 @@ class _Replay:
         self._steps = b""
         self._over = False
 
-    def _head(self) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def _head(self) -> bytes: ...
 
     def _play(self, step: Step, *, keep: bool = True) -> bytes:
         steps = self._steps + write_step(step, self._token_bytes)
