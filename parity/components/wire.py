@@ -8,11 +8,12 @@ from typing import Any
 
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, KeepAlive, TokenLogprob
+from ds4.server.surfaces.asked import Surface
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts
 from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_tools import Tool
-from ds4.server.surfaces.wire_tapes import Facts, Given, Step, Surface, WireInput, by_tape, run, write_input
+from ds4.server.surfaces.wire_tapes import Facts, Given, Step, WireInput, by_tape, run, write_input
 
 from parity.choices import Choices
 from parity.component import Component, Generated, Speed, plain

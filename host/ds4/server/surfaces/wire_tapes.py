@@ -11,6 +11,7 @@ from typing import Literal, cast
 from ds4.core.json_text import is_json
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Event, Failed, Finished, KeepAlive, TokenLogprob
+from ds4.server.surfaces.asked import Surface
 from ds4.server.surfaces.chat_render import ChatRenderer
 from ds4.server.surfaces.completions_render import CompletionRenderer
 from ds4.server.surfaces.messages_render import MessagesFacts, MessagesRenderer
@@ -20,7 +21,6 @@ from ds4.server.surfaces.responses_tools import Tool
 from ds4.server.surfaces.writing import Rendered, Writing
 from ds4.sys.tape import TapeError, escape, lines, unescape
 
-Surface = Literal["chat", "completions", "messages", "responses"]
 Facts = AnswerFacts | MessagesFacts | ResponseFacts
 Said = Literal["open", "close", "whole", "cancel", "unstored"]
 Step = Event | Said
