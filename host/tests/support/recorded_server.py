@@ -67,7 +67,7 @@ class Recorded:
 
     def exchanges(self, path: str = "") -> list[Exchange]:
         """Those that have ended, in that order. path: only those to paths that end so."""
-        return [one for one in recorder.read(self.record) if one.path.endswith(path)]
+        return [one for one in recorder.read(self.record, _SETTLE_SECONDS) if one.path.endswith(path)]
 
     def metric(self, name: str) -> float:
         text = httpx.get(self.url + "/metrics", timeout=_SETTLE_SECONDS).text

@@ -1,9 +1,13 @@
-"""Every exchange of a server with its clients, as the server saw it: one JSON line for each, when it ends."""
+"""Every exchange of a server with its clients, as the server saw it: one JSON line for each, when it ends.
+
+An empty line stands for each that begins, so a reader knows whether some are still to come.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,8 +43,16 @@ class Exchange:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "parts"})
 
 
-def read(path: Path) -> list[Exchange]:
-    return [Exchange(**json.loads(line)) for line in path.read_text().splitlines()]
+def read(path: Path, seconds: float) -> list[Exchange]:
+    """Those that have ended, in that order, once none is open or the time is over: a client may have the end of its
+    answer before the server's side of the exchange has ended."""
+    until = time.monotonic() + seconds
+    while True:
+        lines = path.read_text().split("\n")[:-1]  # what follows the last end of line is half written
+        ended = [line for line in lines if line]
+        if 2 * len(ended) == len(lines) or time.monotonic() > until:
+            return [Exchange(**json.loads(line)) for line in ended]
+        time.sleep(0.02)
 
 
 class Recorder:
@@ -55,6 +67,7 @@ class Recorder:
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
         seen = Exchange(scope["method"], scope["path"], scope["query_string"].decode(), headers)
         asked: list[bytes] = []
+        self._say("")
 
         async def heard() -> Message:
             message = await receive()
@@ -85,6 +98,9 @@ class Recorder:
             await self._app(scope, heard, told)
         finally:
             seen.body = b"".join(asked).decode("utf-8", "replace")
-            with self._lock:
-                self._out.write(seen.line() + "\n")
-                self._out.flush()
+            self._say(seen.line())
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            self._out.write(line + "\n")
+            self._out.flush()
