@@ -102,7 +102,7 @@ bool put_certain(buffer *out, bytes arguments) {
     json_free(&value);
     if (outcome == JSON_NO_MEMORY) return false;
     if (object) {
-        buffer_put(out, arguments);
+        put_one_line(out, arguments);
         return true;
     }
     static const uint8_t nothing[1];
@@ -121,7 +121,7 @@ bool put_certain(buffer *out, bytes arguments) {
         at = skip_space(last, end);
         if (at == end || (*at != ',' && *at != '}')) break;
         if (any) buffer_text(out, ", ");
-        buffer_put(out, (bytes){name, (size_t)(last - name)});
+        put_one_line(out, (bytes){name, (size_t)(last - name)});
         any = true;
     }
     buffer_text(out, "}");

@@ -26,10 +26,30 @@ void put_format(buffer *out, const char *format, ...) {
     buffer_text(out, text);
 }
 
+void put_one_line(buffer *out, bytes text) {
+    size_t plain = 0; /* what begins here stands as it is */
+    for (size_t i = 0; i < text.length; i++) {
+        const bytes rest = {text.data + i, text.length - i};
+        const char *escape = NULL;
+        size_t n = 3;
+        if (rest.length >= 2 && memcmp(rest.data, "\xC2\x85", 2) == 0) escape = "\\u0085", n = 2;
+        else if (rest.length >= 3 && memcmp(rest.data, "\xE2\x80\xA8", 3) == 0) escape = "\\u2028";
+        else if (rest.length >= 3 && memcmp(rest.data, "\xE2\x80\xA9", 3) == 0) escape = "\\u2029";
+        if (escape == NULL) continue;
+        buffer_put(out, (bytes){text.data + plain, i - plain});
+        buffer_text(out, escape);
+        plain = i + n;
+        i = plain - 1;
+    }
+    if (plain < text.length) buffer_put(out, (bytes){text.data + plain, text.length - plain});
+}
+
 void put_string(buffer *out, bytes text) {
-    buffer_text(out, "\"");
-    json_write_characters(text, out);
-    buffer_text(out, "\"");
+    buffer written = {0};
+    json_write_string(text, &written);
+    put_one_line(out, bytes_of(&written));
+    if (written.failed) out->failed = true;
+    buffer_free(&written);
 }
 
 void put_named(buffer *out, const char *name, bytes text) {

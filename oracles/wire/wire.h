@@ -75,7 +75,8 @@ void wire_free(wire *w);
 /* ---- text.c ---- */
 
 void put_format(buffer *out, const char *format, ...); /* as printf; less than 200 bytes */
-void put_string(buffer *out, bytes text);              /* as a JSON string */
+void put_one_line(buffer *out, bytes text);            /* JSON, with what ends a line for Unicode escaped */
+void put_string(buffer *out, bytes text);              /* as a JSON string, on one line */
 void put_named(buffer *out, const char *name, bytes text); /* ,"name":"text" */
 void put_double(buffer *out, double value);
 void put_lossy(buffer *out, bytes data); /* UTF-8, each maximal ill-formed subpart one U+FFFD */

@@ -157,3 +157,34 @@ def test_a_tape_of_request_is_read_as_it_was_written(surface: Surface, body: dic
 def test_lines_that_are_not_as_described_are_no_tape_of_request(tape: bytes) -> None:
     with pytest.raises(TapeError):
         request_tapes.by_tape(tape)
+
+
+ENDS_A_LINE = "a\x85b\u2028c\u2029d"
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("surface", "facts"),
+    [("chat", CHAT), ("messages", MESSAGES), ("responses", RESPONSE), ("completions", AnswerFacts("id", 1, "m", "fp"))],
+)
+def test_no_character_of_an_answer_ends_a_line_for_those_who_split_at_any(
+    surface: Surface, facts: wire_tapes.Facts, streamed: bool
+) -> None:
+    said: list[Step] = [Delta(0, ENDS_A_LINE)]
+    if surface != "completions":
+        said += [CallDelta(0, 0, "call_1", "f"), CallDelta(0, 0, arguments=f'{{"k":"{ENDS_A_LINE}"}}')]
+    steps: list[Step] = ["open", *said, END, "close"] if streamed else [*said, END, "whole"]
+    tape = wire_tapes.write_input(WireInput(surface, streamed, facts, steps))
+    text = b"".join(out for _, out in wire_tapes.read_output(wire_tapes.by_tape(tape))).decode()
+    assert text.splitlines() == text.removesuffix("\n").split("\n")
+    told = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if "{" in line]
+    assert any(ENDS_A_LINE in one for one in strings(told))
+
+
+def strings(value: Any) -> list[str]:
+    """Every text within a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [text for item in value for text in strings(item)] if isinstance(value, list) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
@@ -13,14 +12,13 @@ from ds4.server.surfaces.rendering import (
     Renderer,
     TokenBytes,
     dump,
+    quote,
     sse,
     timings,
     usage,
 )
 
 CHUNK = "chat.completion.chunk"
-
-_quote = json.encoder.encode_basestring
 
 
 class ChatRenderer(Renderer):
@@ -52,7 +50,7 @@ class ChatRenderer(Renderer):
     def delta(self, event: Delta) -> bytes:
         if event.logprobs is None:
             before, after = (self._reasoning if event.reasoning else self._content)[event.choice]
-            return b"%b%b%b" % (before, _quote(event.text).encode(), after)
+            return b"%b%b%b" % (before, quote(event.text), after)
         key = "reasoning_content" if event.reasoning else "content"
         return self._delta({key: event.text}, event)
 

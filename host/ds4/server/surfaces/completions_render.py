@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ds4.server.events import CallDelta, Delta, Finished, TokenLogprob
@@ -13,14 +12,13 @@ from ds4.server.surfaces.rendering import (
     Renderer,
     TokenBytes,
     dump,
+    quote,
     sse,
     timings,
     usage,
 )
 
 CHUNK = "text_completion"
-
-_quote = json.encoder.encode_basestring
 
 
 class CompletionRenderer(Renderer):
@@ -44,7 +42,7 @@ class CompletionRenderer(Renderer):
 
     def delta(self, event: Delta) -> bytes:
         if event.logprobs is None:
-            return b"%b%b%b" % (self._before[event.choice], _quote(event.text).encode(), self._after[event.choice])
+            return b"%b%b%b" % (self._before[event.choice], quote(event.text), self._after[event.choice])
         logprobs = self._logprobs(event.logprobs, self._offsets[event.choice])
         self._offsets[event.choice] += len(event.text)
         return sse(self._chunk(event.text, None, event.choice, logprobs))

@@ -9,7 +9,6 @@ is not tool_use. A whole answer has only that text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,8 @@ from ds4.server.envelopes import anthropic_error
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Finished
 from ds4.server.surfaces.messages_turns import hidden_signature
-from ds4.server.surfaces.rendering import Answer, Renderer, dump
+from ds4.server.surfaces.rendering import Answer, Renderer, dump, one_line, quote
 
-_quote = json.encoder.encode_basestring
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
 
@@ -81,7 +79,7 @@ class MessagesRenderer(Renderer):
         if event.reasoning and self._facts.hides:
             self._hidden.append(event.text)
             return begun
-        return b"%b%b%b%b" % (begun, self._before, _quote(event.text).encode(), self._after)
+        return b"%b%b%b%b" % (begun, self._before, quote(event.text), self._after)
 
     def call(self, event: CallDelta) -> bytes:
         if self._facts.warms:
@@ -93,7 +91,7 @@ class MessagesRenderer(Renderer):
             return begun
         if event.index != self._open:
             raise AssertionError(f"arguments of call {event.index} while {self._open!r} is open")
-        return b"%b%b%b%b" % (begun, self._before, _quote(event.arguments).encode(), self._after)
+        return b"%b%b%b%b" % (begun, self._before, quote(event.arguments), self._after)
 
     def _begin(self, what: str | int, block: dict[str, Any]) -> bytes:
         ended = self._end()
@@ -224,10 +222,10 @@ def _input(arguments: str) -> bytes:
     """A call's arguments as an object's JSON: whole ones as the model wrote them, numbers too."""
     try:
         if not deep(arguments) and isinstance(unlimited.decode(arguments), dict):
-            return arguments.encode()
+            return one_line(arguments)
     except ValueError:
         pass
-    return whole_members(arguments).encode()
+    return one_line(whole_members(arguments))
 
 
 def whole_members(cut: str) -> str:

@@ -6,6 +6,7 @@ Everything here, and in the renderers, is a function of its arguments: ids and t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -144,8 +145,24 @@ def timings(ends: list[Finished], n: int) -> dict[str, Any]:
     }
 
 
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+_quoted = json.encoder.encode_basestring
+
+
+def one_line(text: str) -> bytes:
+    """JSON without the characters that end a line for Unicode but not for SSE: many a client splits at those too."""
+    if not text.isascii():
+        text = _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text.encode()
+
+
+def quote(text: str) -> bytes:
+    """A text as a JSON string."""
+    return one_line(_quoted(text))
+
+
 def dump(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def sse(value: object) -> bytes:

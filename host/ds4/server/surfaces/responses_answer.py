@@ -6,7 +6,6 @@ Items follow one another: a part is closed when the next begins, and what is ope
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,11 +14,10 @@ from typing import Any
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Event, Failed, Finished, KeepAlive, TokenLogprob
 from ds4.server.request import new_suffix
-from ds4.server.surfaces.rendering import TokenBytes, dump, timings
+from ds4.server.surfaces.rendering import TokenBytes, dump, quote, timings
 from ds4.server.surfaces.responses_parts import Call, ItemStatus, Message, Open, Reasoning, Summary, Text
 from ds4.server.surfaces.responses_tools import Tool
 
-_quote = json.encoder.encode_basestring
 _ENDS = {"completed": "response.completed", "failed": "response.failed"}
 
 
@@ -132,7 +130,7 @@ class ResponseAnswer:
         part = self._open
         if not isinstance(part, Text) or event.logprobs is not None or part.reasons != event.reasoning:
             return None
-        return b"%b%b%b%d}\n\n" % (part.before, _quote(event.text).encode(), part.after, self._sequence)
+        return b"%b%b%b%d}\n\n" % (part.before, quote(event.text), part.after, self._sequence)
 
     def said(self, event: Delta) -> None:
         """The client has what `at_once` gave."""
