@@ -36,6 +36,10 @@ from parity.live.streams import SURFACES, HangUp, listen
 GAP_LIMIT = 3.0
 GAP_STREAMS = 8
 LONG_PROMPT = 2048
+PROSE = "The keeper of the lighthouse wrote in his book every night what the sea had been like, and he began"
+GREEDY: dict[str, Any] = {"temperature": 0, "ignore_eos": True}
+"""English, the likeliest: a token an event. A character that takes several tokens comes as one event, whatever the
+server's schedule, and would count as a gap of several steps."""
 LEAVE = 0.2
 """Share of the clients that hang up somewhere in their stream."""
 WORDS = "ship lamp oil wind harbour keeper storm gull ledger engine bell tide rope sail north ночь 星 🌊 rock".split()
@@ -94,7 +98,7 @@ async def _gaps(server: LiveServer, rounds: int, report: Report) -> None:
         for number in range(rounds):
             spans: list[tuple[float, float]] = []
             bodies = [
-                {"model": "any", "prompt": [100 + i, 200 + number], "max_tokens": 500, "ignore_eos": True}
+                {"model": "any", "prompt": f"{WORDS[i]} {number}: {PROSE}", "max_tokens": 500, **GREEDY}
                 for i in range(GAP_STREAMS)
             ]
             streams = [asyncio.create_task(listen(client, "/v1/completions", body)) for body in bodies]
