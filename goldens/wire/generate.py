@@ -139,7 +139,8 @@ def double(value: float) -> int:
 
 
 def dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def timings(ends: list[dict[str, Any]], n: int) -> dict[str, Any]:
