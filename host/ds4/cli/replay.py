@@ -11,7 +11,7 @@ from ds4.core.direct import Engine, Lane
 from ds4.core.exits import Exit
 from ds4.core.options import KV, NUMERIC
 from ds4.core.settings import Settings
-from ds4.core.trace import MOST_BYTES, Choice, Trace, TraceError, decode
+from ds4.core.trace import MOST_BYTES, Trace, TracedChoice, TraceError, decode
 from ds4.errors import SettingsError
 
 
@@ -54,7 +54,7 @@ def read(file: Path) -> Trace:
     return decode(data)
 
 
-def _first_difference(engine: Engine, choice: Choice, drawn: list[int]) -> tuple[int, int] | None:
+def _first_difference(engine: Engine, choice: TracedChoice, drawn: list[int]) -> tuple[int, int] | None:
     """Where the engine draws another token than was recorded, and which; None where it draws all of them. What is
     fed is the record, so nothing behind the first difference is looked at."""
     if not drawn:

@@ -39,7 +39,7 @@ class TraceError(Ds4Error):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TracedChoice:
     prompt: list[int]
     sampling: Sampling
     seed: int
@@ -68,7 +68,7 @@ class Trace:
     kv: str
     context: int
     body: dict[str, Any]
-    choices: list[Choice]
+    choices: list[TracedChoice]
     tokens: list[Token]
     wire: str
     outcome: Outcome
@@ -114,7 +114,7 @@ def decode(data: bytes) -> Trace:
     if head.integer("version", 0, _INT32) != VERSION:
         raise TraceError("another version", subject="line 1", expected=VERSION, found=head.data["version"])
     body = reader.take("request").value("body", dict, "an object")
-    choices: list[Choice] = []
+    choices: list[TracedChoice] = []
     while reader.kind == "choice":
         choices.append(_choice(reader.take("choice"), len(choices)))
     tokens: list[Token] = []
@@ -160,7 +160,7 @@ def decode(data: bytes) -> Trace:
     )
 
 
-def _choice(line: _Line, index: int) -> Choice:
+def _choice(line: _Line, index: int) -> TracedChoice:
     line.integer("index", index, index)
     prompt = line.value("prompt", list, "an array of token ids")
     if not prompt or any(type(token) is not int or not 0 <= token < _INT32 for token in prompt):
@@ -179,7 +179,7 @@ def _choice(line: _Line, index: int) -> Choice:
         made = Sampling(**{**sampling, "logit_bias": {int(key): value for key, value in biases.items()}})
     except Ds4Error as error:
         raise TraceError(str(error), subject=f"{line.subject}, sampling") from None
-    return Choice(prompt, made, line.integer("seed", 0, _UINT64 - 1), stop, ignore)
+    return TracedChoice(prompt, made, line.integer("seed", 0, _UINT64 - 1), stop, ignore)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,12 @@ from dataclasses import dataclass, field
 
 from ds4.server.schedule.admission import QueueLimits
 
+UINT64 = (1 << 64) - 1
+"""Largest seed; seeds count modulo one more."""
+
+LARGEST_COUNT = 1 << 31
+"""Of tokens, of what is kept, and the like: far more than there can be, and what larger ones count as."""
+
 MAX_NESTING = 64
 """Depth of arrays and objects in a body."""
 

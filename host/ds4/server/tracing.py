@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ds4.core.trace import Choice, Outcome, Token, Trace, encode
+from ds4.core.trace import Outcome, Token, Trace, TracedChoice, encode
 from ds4.errors import SettingsError
 from ds4.server.job import Job
 from ds4.server.request import GenerationRequest
@@ -88,7 +88,7 @@ class Recording:
         outcome: Outcome = "gone" if gone else "failed" if self._jobs[-1].failed else "finished"
         request = self._request
         choices = [
-            Choice(one.timeline.prompt, job.sampling, one.sampler().seed, list(request.stop), request.ignore_eos)
+            TracedChoice(one.timeline.prompt, job.sampling, one.sampler().seed, list(request.stop), request.ignore_eos)
             for job in self._jobs
             for one in job.choices
         ]

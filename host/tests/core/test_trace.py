@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ds4.core.sampling import Sampling
-from ds4.core.trace import Choice, Token, Trace, TraceError, decode, encode
+from ds4.core.trace import Token, Trace, TracedChoice, TraceError, decode, encode
 
 
 def drawn(rng: random.Random) -> Trace:
@@ -19,7 +19,7 @@ def drawn(rng: random.Random) -> Trace:
         return "".join(rng.choice('aé\n"\\\u2028🙂\x00{}') for _ in range(rng.randrange(12)))
 
     choices = [
-        Choice(
+        TracedChoice(
             [rng.randrange(2**31) for _ in range(rng.randrange(1, 20))],
             Sampling(
                 temperature=rng.choice((0, 0.7, 1.5)),
@@ -90,7 +90,7 @@ def lines() -> list[dict[str, Any]]:
     ]
 
 
-CHOICES = [Choice([1, 2], Sampling(), 3)]
+CHOICES = [TracedChoice([1, 2], Sampling(), 3)]
 TOKENS = [Token(0, 5, 1.0, 1, 0, 10)]
 
 

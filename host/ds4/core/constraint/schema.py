@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ds4.core.constraint.patterns import MAX_EXPANDED, expanded
+from ds4.core.json_kinds import kind
 from ds4.errors import ConstraintError
 
 MAX_BYTES: Final = 128 << 10
@@ -164,16 +165,4 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array" if value else "an empty array"
-        case _:
-            return "an object"
+    return "an empty array" if isinstance(value, list) and not value else kind(value)

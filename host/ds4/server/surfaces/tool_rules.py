@@ -14,7 +14,7 @@ from ds4.server.request import Body
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ToolChoice:
     """none: no call. must: at least one. names: of the tools that may be called; None: all of them. param: the field
     that says so."""
 
@@ -24,7 +24,7 @@ class Choice:
     param: str = "tool_choice"
 
 
-def rules(tools: Sequence[ToolRule], choice: Choice, *, parallel: bool = True) -> ToolRules | None:
+def rules(tools: Sequence[ToolRule], choice: ToolChoice, *, parallel: bool = True) -> ToolRules | None:
     """None: nothing that a grammar would have to hold. parallel: an answer may make several calls."""
     if choice.names is not None:
         known = {tool.name for tool in tools}
