@@ -40,7 +40,7 @@ def replay(settings: Settings, path: Path, file: Path) -> int:
                 )
             at = _first_difference(engine, choice, drawn)
             differs |= at is not None
-            sys.stdout.write(_told(index, drawn, at))
+            sys.stdout.write(_told(index, choice, drawn, at))
     return Exit.FAILURE if differs else Exit.OK
 
 
@@ -70,8 +70,9 @@ def _first_difference(engine: Engine, choice: TracedChoice, drawn: list[int]) ->
     return None
 
 
-def _told(index: int, drawn: list[int], at: tuple[int, int] | None) -> str:
+def _told(index: int, choice: TracedChoice, drawn: list[int], at: tuple[int, int] | None) -> str:
     if at is None:
         return f"choice {index}: {len(drawn)} tokens, all as recorded\n"
     where, found = at
-    return f"choice {index}: token {where} of {len(drawn)} differs: recorded {drawn[where]}, drawn {found}\n"
+    held = "; the answer was held to a grammar or a budget, which is not replayed" if choice.held else ""
+    return f"choice {index}: token {where} of {len(drawn)} differs: recorded {drawn[where]}, drawn {found}{held}\n"
