@@ -145,7 +145,7 @@ class EngineThread(threading.Thread):
             model_id=plan.model_id,
             tokenizer=tokenizer,
             prompts=Prompts(tokenizer, chat, plan.session.n_ctx),
-            constraints=Constraints(tokenizer, frozenset() if chat is None else chat.visible),
+            constraints=Constraints(tokenizer, frozenset() if chat is None else chat.visible, service.metrics.shed),
             engine=self.engine,
             context=plan.session.n_ctx,
             fingerprint=plan.fingerprint,

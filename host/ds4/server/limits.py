@@ -29,6 +29,11 @@ MAX_STOP_CHARS = 1024
 MAX_BIASES = 1024
 MAX_TOP_LOGPROBS = 20
 
+MAX_HELD_TOOLS = 128
+"""Tools of a request whose calls are held to a schema (`strict`) or a grammar."""
+MAX_HELD_CHARS = 512 << 10
+"""Characters of those schemas and grammars together."""
+
 MAX_METADATA = 16
 MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 512
