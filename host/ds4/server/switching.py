@@ -94,7 +94,7 @@ class Switchboard:
         self._waiting: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._stopping = False
+        self._stopping = self._closed = False
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -342,6 +342,8 @@ class Switchboard:
 
     def ended(self, member: Member) -> None:
         """Its thread is about to end: asked to, or by an error."""
+        if self._closed:
+            return  # nobody is left for whom to keep account, nor a thread that could wait for this one
         if member.served is not None:
             self.service.retire(member.served)
         self.fleet.berths[member.name].phase = "leaving"
@@ -374,6 +376,11 @@ class Switchboard:
             if member.runner is not None and (now or member.served is None):
                 member.runner.stop(now=True)
         self._wake()
+
+    def close(self) -> None:
+        """The event loop is about to end. Whoever waits for the `runners` waits for all of this."""
+        self.stop(now=True)
+        self._closed = True
 
     def runners(self) -> list[Runner]:
         return [member.runner for member in self._members.values() if member.runner is not None]
