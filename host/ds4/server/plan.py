@@ -96,7 +96,6 @@ class ServingPlan:
             "size": identity.bytes,
             "quantization": identity.quant_summary,
             "context_train": identity.context_train,
-            "supported_parameters": list(SUPPORTED),
         }
 
     @functools.cached_property
@@ -154,12 +153,6 @@ class ServingPlan:
 
 
 _ASKED: tuple[Option[Any], ...] = (MODEL, CTX, MAX_SEQS, BATCH, THREADS, KV, NUMERIC, BACKEND, MEM_FLOOR)
-
-SUPPORTED = (
-    "frequency_penalty", "grammar", "ignore_eos", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens",
-    "min_p", "n", "presence_penalty", "regex", "repetition_penalty", "response_format", "seed", "stop", "stream",
-    "stream_options", "temperature", "top_k", "top_logprobs", "top_p",
-)  # fmt: skip
 
 
 def _plain(value: object) -> object:

@@ -279,3 +279,27 @@ def test_a_custom_tools_grammar_in_lark_holds_its_text() -> None:
 def test_a_strict_schema_that_no_parameters_can_be_made_of_is_an_error(schema: Schema) -> None:
     with pytest.raises(ChatError, match="strict tool 'f'"):
         dsml(ToolRule("f", schema, strict=True), must=True)
+
+
+CLOSES = ("a</｜DSML｜parameter>b", "a</DSML｜parameter>b", "a&lt;/｜DSML｜parameter>b", "</p>", 'x"<y')
+
+
+@pytest.mark.parametrize("text", CLOSES)
+def test_a_chosen_text_with_markup_in_it_is_read_as_it_was_chosen(text: str) -> None:
+    tokenizer, words = vocabulary("ds4-mini")
+    one = {"type": "object", "properties": {"a": {"enum": [text]}}, "required": ["a"], "additionalProperties": False}
+    matcher = words.matcher(dsml(ToolRule("f", one, strict=True), must=True, single=True))
+    drawn: list[int] = []
+    while not matcher.accepting and len(drawn) < 400:  # nothing else may be written
+        mask = matcher.mask(drawn)
+        drawn.append(next(token for token in range(8 * len(mask)) if mask[token // 8] >> token % 8 & 1))
+        matcher.mask(drawn)
+    (call,) = read("dsml", tokenizer.decode(drawn), False, random.Random(text))
+    assert json.loads(call.arguments) == {"a": text}
+
+
+def test_a_form_does_not_let_through_what_is_read_as_something_else() -> None:
+    tool = ToolRule("shout", text="input", form=TextForm("regex", "(?s:.*)"))
+    block = "\n\n" + BLOCK.replace("calc", "shout").replace("expression", "input")
+    assert accepts(dsml(tool, must=True), block)
+    assert not accepts(dsml(tool, must=True), block.replace("1 < 2</b>", "&lt;/｜DSML｜parameter>"))

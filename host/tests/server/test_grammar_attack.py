@@ -7,14 +7,19 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from ds4.core.chat import Prompt
+from ds4.core.chat_template import TemplateChat
 from ds4.core.constraint import grammar as grammars
-from ds4.server import limits
+from ds4.core.constraint.deadline import LINE
+from ds4.core.output.dialects import detect
+from ds4.core.tokenizer import Segment
+from ds4.server import constraints, limits
 from ds4.server.grammar_pool import GrammarPool
 from ds4.server.surfaces import tool_rules
-from support.live_server import LiveServer
+from support.live_server import LiveServer, RoleTemplate
 
 HI: Any = [{"role": "user", "content": "hi"}]
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
@@ -147,3 +152,43 @@ def test_a_hostile_grammar_that_does_not_end_costs_nobody_else_their_answer(monk
         deadline = time.monotonic() + SECONDS
         while server.post(COMPLETIONS, {"prompt": "a", "regex": "[0-9]"})[0] != 200:
             assert time.monotonic() < deadline
+
+
+def test_an_answer_that_is_turned_away_on_the_way_counts_as_shed_and_not_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with LiveServer(banks=2) as server:
+        ask = {"prompt": "a", "regex": "[0-9]"}
+        assert server.post(COMPLETIONS, ask)[0] == 200  # compiled, so that only its masks are new
+        monkeypatch.setattr(LINE, "late", 99)
+        status, answer = server.post(COMPLETIONS, ask)
+        assert (status, answer["error"]["code"]) == (503, "grammar_busy"), answer
+        assert server.metric('ds4_sheds_total{reason="grammar_busy"}') == 1
+        assert server.metric('ds4_requests_total{outcome="shed"') == 1 and not server.metric(
+            "ds4_failed_requests_total"
+        )
+
+
+def test_nothing_of_a_grammar_is_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, str] = {}
+
+    def seen(name: str, known: Any) -> Any:
+        def noted(*given: Any, **more: Any) -> Any:
+            threads[name] = threading.current_thread().name
+            return known(*given, **more)
+
+        return noted
+
+    dialect: Any = TemplateChat(cast(Any, RoleTemplate()), detect("", tools="hermes"))
+    monkeypatch.setattr(
+        dialect, "prompt", lambda request, context: Prompt([Segment("x", False)], False, request.may_call)
+    )
+    monkeypatch.setattr(dialect, "grammar", seen("grammar", dialect.grammar))
+    monkeypatch.setattr(constraints, "any_calls", seen("any_calls", constraints.any_calls))
+    monkeypatch.setattr(constraints.grammars, "json_schema", seen("json_schema", constraints.grammars.json_schema))
+    with LiveServer(dialect=dialect) as server:
+        form = GOOD["response_format"]
+        status, answer = server.post(CHAT, {**chat_tools(2, strict=False), "response_format": form, "max_tokens": 2})
+    assert status == 200, answer
+    assert set(threads) == {"grammar", "any_calls", "json_schema"}
+    assert all(name.startswith("ds4-grammar") for name in threads.values()), threads

@@ -53,7 +53,7 @@ def on_deep_stack(work: Callable[[], T]) -> T:
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise ConstraintError("the compiler gave up on this grammar", code="grammar") from None
+        raise ConstraintError(_GAVE_UP, code="grammar") from None
 
 
 def compiled(tokens: llguidance.LLTokenizer, lark: str) -> tuple[llguidance.LLMatcher, float]:
@@ -76,12 +76,15 @@ def complaint(lark: str) -> str:
     return reason(messages[0]) if wrong else ""
 
 
+_GAVE_UP: Final = "the compiler gave up on this grammar"
 _PICTURE = re.compile(r"\n +\d+ \|.*", re.DOTALL)
 _PLACES = re.compile(r"^(?:(?:at )?\d+\(\d+\): )+")
 
 
 def reason(error: str) -> str:
     """The compiler's words without its picture of the grammar, which the client did not write as it stands there."""
+    if error.startswith("panic"):  # of a bound that it asserts; its words are about its own source
+        return _GAVE_UP
     plain = _PICTURE.sub("", error.replace("<non-verbose/>", "").strip())
     plain = _PLACES.sub("", plain).removeprefix("failed to compile JSON schema: ")
     return " ".join(plain.split())[:300]

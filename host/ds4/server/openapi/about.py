@@ -36,6 +36,9 @@ SCHEMAS: dict[str, Schema] = {
             "lifecycle": string(),
             "context_length": integer("Tokens of prompt and answer.", 1),
             "max_model_len": integer("The same.", 1),
+            "supported_parameters": array(
+                string(), "Of a loaded model: fields of chat and completions that count for it."
+            ),
         },
         ["id", "object", "created", "owned_by", "type", "display_name", "created_at", "context_length"],
         "A model, as OpenAI's clients and Anthropic's read it, with further facts of its file.",

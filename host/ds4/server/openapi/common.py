@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from ds4.server.openapi.shapes import Schema, array, integer, mapping, maybe, number, obj, one_of, only, string, whole
+from ds4.server import limits
+from ds4.server.openapi.shapes import (
+    Schema,
+    array,
+    boolean,
+    integer,
+    mapping,
+    maybe,
+    number,
+    obj,
+    one_of,
+    only,
+    string,
+    whole,
+)
+
+STRICT: Schema = maybe(
+    boolean(
+        f"Hold the arguments to the schema. At most {limits.MAX_HELD_TOOLS} tools of a request, whose schemas have "
+        f"{limits.MAX_HELD_CHARS} characters together."
+    )
+)
 
 SCHEMAS: dict[str, Schema] = {
     "Error": whole(
@@ -88,7 +109,7 @@ SCHEMAS: dict[str, Schema] = {
             "name": string("What it is called by.", minLength=1),
             "description": maybe(string("What it does, for the model.")),
             "parameters": maybe(mapping(about="A JSON schema of the arguments.")),
-            "strict": maybe({"type": "boolean", "description": "Hold the arguments to the schema."}),
+            "strict": STRICT,
         },
         ["name"],
         "A function that the model may call.",

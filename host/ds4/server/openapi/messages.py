@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ds4.server.openapi.common import STRICT
 from ds4.server.openapi.operations import events, post
 from ds4.server.openapi.sampling import EFFORT, MODEL, budget, budgets, drawing, flat_format, grammars, stops, switches
 from ds4.server.openapi.shapes import (
@@ -95,7 +96,7 @@ _TOOL = obj(
         "name": string(minLength=1),
         "description": maybe(string("What it does, for the model.")),
         "input_schema": mapping(about="A JSON schema of the arguments."),
-        "strict": maybe(boolean("Hold the arguments to the schema.")),
+        "strict": STRICT,
         **_CACHE,
     },
     ["name", "input_schema"],

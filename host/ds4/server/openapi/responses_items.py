@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ds4.server.openapi.common import STRICT
 from ds4.server.openapi.shapes import (
     Schema,
     anything,
     array,
-    boolean,
     either,
     mapping,
     maybe,
@@ -99,7 +99,7 @@ _FUNCTION = obj(
         "name": string(minLength=1),
         "description": maybe(string("What it does, for the model.")),
         "parameters": maybe(mapping(about="A JSON schema of the arguments.")),
-        "strict": maybe(boolean("Hold the arguments to the schema.")),
+        "strict": STRICT,
     },
     ["type", "name"],
     "A tool that takes JSON.",

@@ -140,9 +140,17 @@ def budgets() -> dict[str, Schema]:
     return {**thinking_budget(), "reasoning": reasoning}
 
 
+_REFUSED = "Not supported: "
+
+
 def unsupported(about: str, *values: Any) -> Schema:
     """A field that is refused unless it says what is done anyway."""
-    return {"enum": [*values, None], "description": f"Not supported: {about}"}
+    return {"enum": [*values, None], "description": _REFUSED + about}
+
+
+def refuses(schema: Schema) -> bool:
+    """Whether a field's schema is of `unsupported`."""
+    return str(schema.get("description", "")).startswith(_REFUSED)
 
 
 def tool_choice(*objects: Schema) -> Schema:

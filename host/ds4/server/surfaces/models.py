@@ -15,6 +15,7 @@ from ds4.server.roster import OfferedModel
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.generation import connection_of, read_body
 from ds4.server.surfaces.rendering import dump
+from ds4.server.surfaces.supported import parameters
 from ds4.server.switching import Switchboard
 
 
@@ -26,6 +27,7 @@ def describe(served: Served) -> dict[str, Any]:
         "loaded": True,
         "state": "loaded",
         **served.facts,
+        "supported_parameters": parameters(served.prompts.known),
     }
 
 

@@ -9,7 +9,8 @@ A tool's parameters are those that its schema names, in any order. One that name
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ds4.core.constraint.grammar import Grammar, literal, regex_terminal
@@ -21,6 +22,10 @@ _BAR = "｜DSML｜"
 _OPENERS = tuple([f"<{prefix}tool_calls>" for prefix in (_BAR, _BAR[1:], "")])
 _CLOSE = f"</{_BAR}parameter>"
 _ANY_CLOSE = r"<\/｜?DSML｜parameter>"
+_STANDS = "&lt;" + _CLOSE[1:]
+"""Read as the close tag's text."""
+_READ_ANEW = rf"({_ANY_CLOSE}|&lt;\/{_BAR}parameter>)"
+_NEVER_RAW = (f"</{_BAR[1:]}parameter>", _STANDS)
 
 
 def _write(out: Rules, rules: ToolRules) -> Written:
@@ -64,16 +69,21 @@ def _value(out: Rules, name: str, form: Value) -> str:
         return _json(out, _head(name, string=False), form.schema)
     head = _head(name, string=True)
     if form.texts is not None:
-        return f"{head} ({' | '.join([literal(_raw(text) + _CLOSE) for text in form.texts])})"
+        return _listed(name, form.texts)
     if form.least or form.most is not None:
         span = f"{form.least},{'' if form.most is None else form.most}"
-        body = f"(/(?s:.{{{span}}})/ & ~/(?s:.*)({_ANY_CLOSE}|&lt;\\/{_BAR}parameter>)(?s:.*)/)"
+        body = f"(/(?s:.{{{span}}})/ & ~/(?s:.*){_READ_ANEW}(?s:.*)/)"
         return f"{head} {out.lazy(f'{body} /{_ANY_CLOSE}/')}"
     return f"{head} {_text(out)}"
 
 
-def _raw(text: str) -> str:
-    return text.replace(_CLOSE, "&lt;" + _CLOSE[1:])
+def _listed(name: str, texts: Sequence[str]) -> str:
+    """One of these texts, to its close tag: as it is where it is read so, else as JSON."""
+    plain = [text for text in texts if not any(part in text for part in _NEVER_RAW)]
+    raw = [literal(text.replace(_CLOSE, _STANDS) + _CLOSE) for text in plain]
+    spelt = [json.dumps(text, ensure_ascii=False).replace("<", r"\u003c") for text in texts if text not in plain]
+    ways = ((True, raw), (False, [literal(text + _CLOSE) for text in spelt]))
+    return " | ".join([f"{_head(name, string=string)} ({' | '.join(some)})" for string, some in ways if some])
 
 
 def _formed(out: Rules, form: TextForm) -> str:
@@ -81,7 +91,7 @@ def _formed(out: Rules, form: TextForm) -> str:
     if form.syntax == "lark":
         held = out.embed(Grammar(form.definition + "\n"))
         return f"{held} {literal(_CLOSE)}"
-    return out.lazy(f"({regex_terminal('(?:' + form.definition + ')')} & ~/(?s:.*){_ANY_CLOSE}(?s:.*)/) /{_ANY_CLOSE}/")
+    return out.lazy(f"({regex_terminal('(?:' + form.definition + ')')} & ~/(?s:.*){_READ_ANEW}(?s:.*)/) /{_ANY_CLOSE}/")
 
 
 def _text(out: Rules) -> str:
