@@ -51,6 +51,7 @@ from ds4.server.schedule.admission import QueueLimits
 from ds4.server.service import Served, Service
 from ds4.server.switching import Owner, Runner
 from ds4.server.tracing import TraceLimits, Tracer
+from ds4.server.weights_watch import WeightsWatch
 from ds4.sys.native import NativeModel, NativeSession
 
 log = logging.getLogger("ds4.server")
@@ -83,6 +84,7 @@ class EngineThread(threading.Thread):
         self.engine: EngineLoop | None = None
         self.error: Exception | None = None
         self.stopping = False
+        self._watch: WeightsWatch | None = None
 
     def run(self) -> None:
         try:
@@ -103,6 +105,11 @@ class EngineThread(threading.Thread):
         began = time.monotonic()
         plan = self._plan
         expert_tables.check(plan.bind)
+        with contextlib.closing(WeightsWatch(shard.path for shard in plan.inventory.shards)) as self._watch:
+            self._load(began)
+
+    def _load(self, began: float) -> None:
+        plan = self._plan
         model = NativeModel.open(plan.bind.desc())
         try:
             bind.match(plan.bind, model.slots())
@@ -144,6 +151,7 @@ class EngineThread(threading.Thread):
             defaults=plan.sampling,
             cache_prompt=plan.settings[args.PROMPT_CACHE],
             facts=plan.facts(),
+            intact=self._intact,
         )
         if self.stopping:
             return
@@ -159,6 +167,13 @@ class EngineThread(threading.Thread):
         if logs.on_terminal():
             logs.tell(f"\r\033[Kloading {100 * part:.0f} %")
         return self.stopping
+
+    def _intact(self) -> bool:
+        change = None if self._watch is None else self._watch.change()
+        if change is not None and self.error is None:
+            self.error = change
+            self.stop(now=True)
+        return change is None
 
     def stop(self, *, now: bool = False) -> None:
         self.stopping = True
@@ -360,4 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from ds4.core.exits import guarded
     from ds4.core.settings import load
 
-    return guarded("ds4-server", lambda: serve(load(args.PROGRAM, sys.argv[1:] if argv is None else argv)))
+    try:
+        return guarded("ds4-server", lambda: serve(load(args.PROGRAM, sys.argv[1:] if argv is None else argv)))
+    finally:
+        logs.finish()
