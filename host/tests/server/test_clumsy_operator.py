@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import pytest
 from ds4.core import catalog
 from ds4.errors import SettingsError
 from ds4.server.ops.keys import Keyring
+from ds4.server.ops.listen import UnixSocket
 from support import commands, embedded
 from support.server_process import Process
 
@@ -103,6 +107,40 @@ def test_a_server_of_several_models_ends_without_complaint(tmp_path: Path) -> No
         assert server.process.wait(20) == 0 and "Traceback" not in said and "ERROR" not in said
     finally:
         server.process.kill()
+
+
+def test_of_two_servers_that_start_at_one_stale_path_one_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second comes in the worst moment: the first has looked at what lies there, and not yet removed it."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # sockets' paths are short
+    path = folder / "s"
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as left:
+        left.bind(os.fspath(path))
+    unlink, looked, others = os.unlink, threading.Event(), []
+
+    def slowly(file: str | Path) -> None:
+        looked.set()
+        time.sleep(0.3)
+        unlink(file)
+
+    def second() -> None:
+        looked.wait(5)
+        try:
+            others.append(UnixSocket(path, 0o600))
+        except SettingsError as error:
+            others.append(error)
+
+    monkeypatch.setattr(os, "unlink", slowly)
+    thread = threading.Thread(target=second)
+    thread.start()
+    first = UnixSocket(path, 0o600)
+    thread.join()
+    monkeypatch.undo()
+    try:
+        (other,) = others
+        assert isinstance(other, SettingsError) and "listens there already" in str(other)
+    finally:
+        first.remove()
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
