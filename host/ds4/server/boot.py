@@ -41,7 +41,7 @@ from ds4.server.many_models import many_models
 from ds4.server.ops import logs
 from ds4.server.ops.drain import Drain
 from ds4.server.ops.listen import UnixSocket, listen, permissions
-from ds4.server.ops.reload import Reload, on_hangup
+from ds4.server.ops.reload import Early, Reload, on_hangup
 from ds4.server.plan import ServingPlan
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
@@ -185,9 +185,16 @@ class Server(uvicorn.Server):
     """uvicorn's server, with the engine thread beside it and signals that drain."""
 
     def __init__(
-        self, config: uvicorn.Config, plan: ServingPlan, service: Service, url: str, reloads: Sequence[Reload]
+        self,
+        config: uvicorn.Config,
+        plan: ServingPlan,
+        service: Service,
+        url: str,
+        reloads: Sequence[Reload],
+        early: Early | None,
     ) -> None:
         super().__init__(config)
+        self._early = early
         self._plan, self._service, self._url, self._reloads = plan, service, url, reloads
         self._drain = Drain(service, plan.settings[args.DRAIN])
         self._signals = 0
@@ -203,7 +210,7 @@ class Server(uvicorn.Server):
         else:
             self.thread = EngineThread(self._plan, self._service, self, self._loop)
             self.thread.start()
-        on_hangup(self._loop, self._reloads)
+        on_hangup(self._loop, self._reloads, self._early)
 
     def load_progress(self, part: float) -> None:
         self._service.progress = part
@@ -294,6 +301,7 @@ def serve(settings: Settings) -> int:
     logs.configure(settings[args.LOG_FORMAT], settings[args.LOG_LEVEL], each_request=each)
     if settings[args.CHECK_CONFIG]:
         return check_config.check(settings)
+    early = Early() if settings[args.API_KEY_FILE] is not None or settings[args.TLS_CERT] is not None else None
     keys, tls, plan = check_config.keyring(settings), check_config.certificate(settings), check_config.plan(settings)
     context = tls.context() if tls is not None else None
     store = ResponseStore(
@@ -323,7 +331,7 @@ def serve(settings: Settings) -> int:
             service.tracer = Tracer(folder, session.numeric.name.lower(), session.kv_type.name.lower(), kept)
         hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
         keeper = Doorkeeper(host, allow_hosts=hosts, origins=origins, max_header=service.limits.header)
-        server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads)
+        server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads, early)
         return _run(server, sock)
 
 

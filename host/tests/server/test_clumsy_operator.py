@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -20,6 +21,7 @@ from ds4.core import catalog
 from ds4.errors import SettingsError
 from ds4.server.ops.keys import Keyring
 from ds4.server.ops.listen import UnixSocket
+from ds4.server.ops.reload import Early, on_hangup
 from support import commands, embedded
 from support.server_process import Process
 
@@ -154,6 +156,28 @@ def test_keys_are_not_read_again_from_what_would_stop_the_server(tmp_path: Path,
     began = time.monotonic()
     assert not ring.reload() and len(ring) == 1
     assert time.monotonic() - began < 5
+
+
+def test_a_hangup_before_there_is_a_loop_is_done_once_there_is_one() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    done: list[int] = []
+
+    async def serve(early: Early) -> None:
+        loop = asyncio.get_running_loop()
+        on_hangup(loop, [lambda: not done.append(1)], early)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loop.remove_signal_handler(signal.SIGHUP)
+
+    try:
+        asyncio.run(serve(Early()))
+        assert done == []
+        early = Early()
+        os.kill(os.getpid(), signal.SIGHUP)
+        asyncio.run(serve(early))
+        assert done == [1]
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def check(home: Path, *argv: str) -> subprocess.CompletedProcess[str]:
