@@ -41,7 +41,7 @@ from ds4.server.many_models import many_models
 from ds4.server.ops import logs
 from ds4.server.ops.drain import Drain
 from ds4.server.ops.listen import UnixSocket, listen, permissions
-from ds4.server.ops.reload import Reload, on_hangup
+from ds4.server.ops.reload import Early, Reload, on_hangup
 from ds4.server.plan import ServingPlan
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
@@ -51,6 +51,7 @@ from ds4.server.schedule.admission import QueueLimits
 from ds4.server.service import Served, Service
 from ds4.server.switching import Owner, Runner
 from ds4.server.tracing import TraceLimits, Tracer
+from ds4.server.weights_watch import WeightsWatch
 from ds4.sys.native import NativeModel, NativeSession
 
 log = logging.getLogger("ds4.server")
@@ -83,6 +84,7 @@ class EngineThread(threading.Thread):
         self.engine: EngineLoop | None = None
         self.error: Exception | None = None
         self.stopping = False
+        self._watch: WeightsWatch | None = None
 
     def run(self) -> None:
         try:
@@ -103,6 +105,11 @@ class EngineThread(threading.Thread):
         began = time.monotonic()
         plan = self._plan
         expert_tables.check(plan.bind)
+        with contextlib.closing(WeightsWatch(shard.path for shard in plan.inventory.shards)) as self._watch:
+            self._load(began)
+
+    def _load(self, began: float) -> None:
+        plan = self._plan
         model = NativeModel.open(plan.bind.desc())
         try:
             bind.match(plan.bind, model.slots())
@@ -144,6 +151,7 @@ class EngineThread(threading.Thread):
             defaults=plan.sampling,
             cache_prompt=plan.settings[args.PROMPT_CACHE],
             facts=plan.facts(),
+            intact=self._intact,
         )
         if self.stopping:
             return
@@ -160,6 +168,13 @@ class EngineThread(threading.Thread):
             logs.tell(f"\r\033[Kloading {100 * part:.0f} %")
         return self.stopping
 
+    def _intact(self) -> bool:
+        change = None if self._watch is None else self._watch.change()
+        if change is not None and self.error is None:
+            self.error = change
+            self.stop(now=True)
+        return change is None
+
     def stop(self, *, now: bool = False) -> None:
         self.stopping = True
         if self.engine is not None:
@@ -170,9 +185,16 @@ class Server(uvicorn.Server):
     """uvicorn's server, with the engine thread beside it and signals that drain."""
 
     def __init__(
-        self, config: uvicorn.Config, plan: ServingPlan, service: Service, url: str, reloads: Sequence[Reload]
+        self,
+        config: uvicorn.Config,
+        plan: ServingPlan,
+        service: Service,
+        url: str,
+        reloads: Sequence[Reload],
+        early: Early | None,
     ) -> None:
         super().__init__(config)
+        self._early = early
         self._plan, self._service, self._url, self._reloads = plan, service, url, reloads
         self._drain = Drain(service, plan.settings[args.DRAIN])
         self._signals = 0
@@ -188,7 +210,7 @@ class Server(uvicorn.Server):
         else:
             self.thread = EngineThread(self._plan, self._service, self, self._loop)
             self.thread.start()
-        on_hangup(self._loop, self._reloads)
+        on_hangup(self._loop, self._reloads, self._early)
 
     def load_progress(self, part: float) -> None:
         self._service.progress = part
@@ -279,6 +301,7 @@ def serve(settings: Settings) -> int:
     logs.configure(settings[args.LOG_FORMAT], settings[args.LOG_LEVEL], each_request=each)
     if settings[args.CHECK_CONFIG]:
         return check_config.check(settings)
+    early = Early() if settings[args.API_KEY_FILE] is not None or settings[args.TLS_CERT] is not None else None
     keys, tls, plan = check_config.keyring(settings), check_config.certificate(settings), check_config.plan(settings)
     context = tls.context() if tls is not None else None
     store = ResponseStore(
@@ -308,7 +331,7 @@ def serve(settings: Settings) -> int:
             service.tracer = Tracer(folder, session.numeric.name.lower(), session.kv_type.name.lower(), kept)
         hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
         keeper = Doorkeeper(host, allow_hosts=hosts, origins=origins, max_header=service.limits.header)
-        server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads)
+        server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads, early)
         return _run(server, sock)
 
 
@@ -360,4 +383,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from ds4.core.exits import guarded
     from ds4.core.settings import load
 
-    return guarded("ds4-server", lambda: serve(load(args.PROGRAM, sys.argv[1:] if argv is None else argv)))
+    try:
+        return guarded("ds4-server", lambda: serve(load(args.PROGRAM, sys.argv[1:] if argv is None else argv)))
+    finally:
+        logs.finish()

@@ -46,6 +46,7 @@ class Roster:
 
     def refresh(self) -> None:
         """Reads the catalog. Off the event loop. Raises what the listing raises, and keeps what it had."""
+        self._read_at = self._clock()  # what cannot be read is not tried for each request either
         default, entries = self.default, self._listing()
         offers = {default.name: default}
         names = {default.name.lower(): default}

@@ -43,6 +43,8 @@ class Served:
     cache_prompt: bool = True
     created: int = field(default_factory=lambda: int(time.time()))
     facts: dict[str, Any] = field(default_factory=dict)
+    intact: Callable[[], bool] = lambda: True
+    """Whether its files are as they were; an engine whose weights were written to ends, and says so."""
 
 
 class Service:
@@ -86,9 +88,10 @@ class Service:
 
     async def model(self, name: str | None, connection: Connection) -> Served:
         """The model that a request names, loaded; it stays so until the request is over."""
-        if self.board is None:
-            return self.ready()
-        return await self.board.model(name, connection)
+        served = self.ready() if self.board is None else await self.board.model(name, connection)
+        if not served.intact():
+            raise ApiError(503, "The model's file was written to while it was loaded.", code="model_changed")
+        return served
 
     def hold(self, served: Served) -> Callable[[], None]:
         """Keeps a request's model loaded beyond the request, until what is returned is called."""
@@ -112,12 +115,15 @@ class Service:
         raise shed(reason)
 
     async def _beat(self) -> None:
-        """Tells streams that have been silent for a while to say so: on a wall clock, whatever the engine does."""
+        """Tells streams that have been silent for a while to say so: on a wall clock, whatever the engine does. And
+        looks after the models' files, which may be written to while nobody asks."""
         silence = self.limits.keep_alive
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(min(1.0, silence / 5))
             now = clock()
+            for served in list(self.loaded):
+                served.intact()
             for job in [job for served in self.loaded for job in served.engine.jobs]:
                 if job.request.stream and now - job.channel.quiet_since >= silence:
                     job.channel.quiet_since = now

@@ -65,7 +65,9 @@ def test_every_key_of_another_plan_is_named(tmp_path: Path) -> None:
     assert "gone: expected null, found nothing" in told and "kv" not in told
 
 
-@pytest.mark.parametrize("content", [None, "", "[1]", "{"])
+@pytest.mark.parametrize(
+    "content", [None, "", "[1]", "{", "{}", "[" * 100_000, '{"quote": {}}', '{"a": ' + "9" * 5000 + "}"]
+)
 def test_a_file_that_holds_no_plan_is_told(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "plan.json"
     if content is not None:

@@ -270,3 +270,40 @@ def test_a_kill_at_any_moment_leaves_all_that_was_acknowledged(tmp_path: Path) -
         store.close()
         with contextlib.closing(sqlite3.connect(tmp_path / str(kills) / FILE)) as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def filled(store: ResponseStore, pages: int) -> None:
+    """The disk has room for so many pages and no more."""
+    store._thread.submit(store._db.execute, f"PRAGMA max_page_count = {pages}").result()
+
+
+def test_a_full_disk_loses_nothing_that_is_kept_and_is_over_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = ResponseStore(tmp_path)
+    run(store.put(stored("before")))
+    filled(store, 1)  # SQLite takes what there is already
+    for _ in range(3):
+        with pytest.raises(ApiError, match="full") as caught:
+            run(store.put(stored("lost", text="x" * 100_000)))
+        assert (caught.value.status, caught.value.code) == (500, "response_store")
+        assert has(store, "before") and not has(store, "lost")
+    filled(store, 1 << 20)
+    run(store.put(stored("after", "before", text="x" * 100_000)))
+    assert ids(run(store.conversation("after")))[0] == "in_before"
+    store.close()
+
+
+def test_a_commit_that_fails_is_undone(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path)
+
+    def violate() -> None:
+        with store._change():
+            store._db.execute("PRAGMA defer_foreign_keys = ON")
+            store._db.execute("INSERT INTO items VALUES (12345, 0, 0, 'orphan', '{}')")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        store._thread.submit(violate).result()
+    run(store.put(stored("a")))
+    assert has(store, "a")
+    store.close()

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ds4.core.catalog import Entry
+from ds4.errors import SettingsError
 from ds4.server.disconnect import Connection
 from ds4.server.errors import ApiError
 from ds4.server.fleet import Fleet
@@ -49,3 +51,22 @@ def test_a_model_whose_thread_cannot_be_started_gives_back_what_it_was_promised(
         return source.events
 
     assert asyncio.run(talk()) == ["planned m", "closed m"]
+
+
+def test_a_folder_that_cannot_be_read_is_not_tried_for_each_request() -> None:
+    now, tries = [0.0], []
+
+    def listing() -> list[Entry]:
+        tries.append(now[0])
+        if len(tries) > 1:
+            raise SettingsError("no such folder", subject="models")
+        return []
+
+    roster = Roster(Offer("m", Path("m.gguf")), listing, lambda: now[0])
+    now[0] = 10.0
+    assert roster.stale
+    with pytest.raises(SettingsError):
+        roster.refresh()
+    assert not roster.stale and roster.find("m") is not None
+    now[0] = 20.0
+    assert roster.stale

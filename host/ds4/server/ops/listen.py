@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from ds4.errors import SettingsError
 
 BACKLOG = 2048
+_TRIES, _TRY_SECONDS = 200, 0.02
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -55,13 +59,14 @@ class UnixSocket:
         self.path = path
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            _clear(path)
-            before = os.umask(0o777 & ~mode)
-            try:
-                self.sock.bind(os.fspath(path))
-            finally:
-                os.umask(before)
-            self.sock.listen(BACKLOG)
+            with _alone(path):
+                _clear(path)
+                before = os.umask(0o777 & ~mode)
+                try:
+                    self.sock.bind(os.fspath(path))
+                finally:
+                    os.umask(before)
+                self.sock.listen(BACKLOG)
         except OSError as error:
             self.sock.close()
             why = "too long for a socket" if "too long" in str(error) else error.strerror or str(error)
@@ -73,8 +78,31 @@ class UnixSocket:
     def remove(self) -> None:
         """At the end, unless another server listens there by now."""
         self.sock.close()
-        with contextlib.suppress(OSError, SettingsError):
+        with contextlib.suppress(OSError, SettingsError), _alone(self.path):
             _clear(self.path)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While servers that start or end at one path take turns: between the look at a socket and its removal another
+    might have put its own there. Some filesystems know no locks; whoever holds one for long is not waited for."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield  # what is wrong with the folder is told by what is done in it
+        return
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_TRY_SECONDS)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(folder)
 
 
 def _clear(path: Path) -> None:

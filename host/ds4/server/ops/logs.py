@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import re
 import sys
 import time
@@ -98,6 +99,14 @@ def tell(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def finish() -> None:
+    """At the process's end. The interpreter makes an exit status of what it cannot write any more, 120."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def on_terminal() -> bool:

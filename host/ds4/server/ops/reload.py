@@ -19,8 +19,19 @@ def readable_again(file: Path) -> None:
         raise SettingsError("cannot be read again", subject=str(file), expected="a regular file", found="another kind")
 
 
-def on_hangup(loop: asyncio.AbstractEventLoop, reloads: Sequence[Reload]) -> None:
-    """Calls all of them on the loop at each SIGHUP."""
+class Early:
+    """SIGHUPs of the time before there is a loop: they would end the process while it plans."""
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(signal.SIGHUP, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+
+
+def on_hangup(loop: asyncio.AbstractEventLoop, reloads: Sequence[Reload], early: Early | None = None) -> None:
+    """Calls all of them on the loop at each SIGHUP, and once for those that came early."""
 
     def again() -> None:
         for reload in reloads:
@@ -28,3 +39,5 @@ def on_hangup(loop: asyncio.AbstractEventLoop, reloads: Sequence[Reload]) -> Non
 
     if reloads:
         loop.add_signal_handler(signal.SIGHUP, again)
+        if early is not None and early.came:
+            loop.call_soon(again)
