@@ -1,8 +1,8 @@
-"""Starts ds4.cli.main. Lies in a folder of no modules, so that nothing of the package shadows another import."""
+"""Starts ds4. Lies in a folder of no modules, so that nothing of the package shadows another import."""
 
 import sys
 
-from ds4.cli.main import main
+from ds4.start import cli
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli())

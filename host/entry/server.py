@@ -1,8 +1,8 @@
-"""Starts ds4.server.__main__. Lies in a folder of no modules, so that nothing of the package shadows another import."""
+"""Starts ds4-server. Lies in a folder of no modules, so that nothing of the package shadows another import."""
 
 import sys
 
-from ds4.server.__main__ import main
+from ds4.start import server
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(server())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ds4.cli.main import main
+from ds4.start import cli
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli())

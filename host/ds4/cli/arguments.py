@@ -50,7 +50,11 @@ TOKENS: Option[int | None] = Option(
     shows="until the context is full",
 )
 STOP: Option[tuple[str, ...]] = Option(
-    "stop", texts(), (), "End the answer before this text; may be repeated.", _PROMPT
+    "stop",
+    texts(fits=bool, expected="text that is not empty"),
+    (),
+    "End the answer before this text; may be repeated.",
+    _PROMPT,
 )
 EFFORT: Option[str | None] = Option(
     "effort", choice(*EFFORTS), None, "How much to think, of models that can.", _PROMPT, shows="the model's own"

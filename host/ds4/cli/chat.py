@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ds4.cli.arguments import EFFORT, FORMS, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
-from ds4.cli.prompt import messages
+from ds4.cli.prompt import effort_as, messages
 from ds4.cli.terminal import Printer, Progress, dim, figures
 from ds4.core.chat import ChatRequest, Prompt
 from ds4.core.chat_template import PlainParser
@@ -182,7 +182,8 @@ def one_shot(settings: Settings, path: Path, prompt: str) -> int:
             ids = model.tokenizer.with_bos(model.tokenizer.encode(prompt, special=True))
             generation, parser = _generate(settings, model, session, ids, grammar), PlainParser()
         else:
-            asked = session.chat_prompt(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
+            with effort_as(f"--effort {settings[EFFORT]}"):
+                asked = session.chat_prompt(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
             if grammar is not None:
                 grammar = model.dialect.grammar(asked, ToolRules(()), grammar, may_think=settings[EFFORT] != "none")
             generation, parser = _generate(settings, model, session, asked, grammar), model.dialect.parser(asked)
@@ -219,13 +220,16 @@ def converse(settings: Settings, path: Path) -> int:
     began = time.monotonic()
     with open_model(settings, path) as model:
         chat = Chat(model, settings)
+        if (effort := settings[EFFORT]) is not None:  # heard now, not after the first message
+            with effort_as(f"--effort {effort}"):
+                chat.set_effort(effort)
         reader: Reader
         if is_terminal():
             reader = TerminalReader(default_path())
         else:
             reader = PlainReader(sys.stdin, sys.stderr if sys.stdin.isatty() else None)
         if not settings[QUIET] and (reader.interactive or settings[INTERACTIVE]):
-            about = f"{_title(model)}, context {chat.context}, {model.threads} threads"
+            about = f"{_title(model)}, context {chat.context}, {model.threads} thread{'s' * (model.threads != 1)}"
             took = f"loaded in {time.monotonic() - began:.1f} s"
             sys.stderr.write(dim(f"{about}, {took}. /help for help.", sys.stderr) + "\n")
         Repl(chat, reader, quiet=settings[QUIET], out=sys.stdout, notes=sys.stderr).run()

@@ -9,6 +9,7 @@ from typing import Any
 from ds4.cli.arguments import FORMS, GRAMMAR, JSON_OBJECT, JSON_SCHEMA, REGEX
 from ds4.core.constraint import grammar as grammars
 from ds4.core.constraint.grammar import Grammar
+from ds4.core.reading import read_text
 from ds4.core.settings import Settings
 from ds4.errors import SettingsError
 
@@ -31,9 +32,9 @@ def asked_for(settings: Settings) -> Grammar | None:
 
 def _read(path: Path, option: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("cannot be read", subject=f"--{option}", expected="a text file", found=str(error)) from None
+        return read_text(path)
+    except SettingsError as error:
+        raise SettingsError(str(error), subject=f"--{option}") from None
 
 
 def _parsed(path: Path) -> Any:

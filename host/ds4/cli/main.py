@@ -28,6 +28,7 @@ from ds4.cli.arguments import (
 from ds4.cli.models import commands as models
 from ds4.core import catalog
 from ds4.core.exits import Exit, guarded
+from ds4.core.kinds import did_you_mean
 from ds4.core.options import MODEL, MODEL_DIR
 from ds4.core.reading import read_text
 from ds4.core.settings import Option, Program, Settings, load
@@ -37,7 +38,7 @@ from ds4.errors import SettingsError
 # depend on theirs.
 # verb: the command, the module that runs it, the module that declares its options
 ALIASES = {
-    "serve": ("ds4-server", "ds4.server.__main__", "ds4.server.arguments"),
+    "serve": ("ds4-server", "ds4.server.boot", "ds4.server.arguments"),
     "bench": ("ds4-bench", "ds4.perf.bench", "ds4.perf.bench"),
     "synth": ("ds4-synth", "ds4.perf.synth.main", "ds4.perf.synth.main"),
 }
@@ -60,6 +61,11 @@ def _dispatch(arguments: list[str]) -> int:
             return _completion(rest)
         case ["help", *_]:
             load(PROGRAM, ["--help"])
+        case [word, *_] if word and not word.startswith("-"):
+            close = did_you_mean(word, [*ALIASES, "models", "completion", "help"])
+            raise SettingsError(
+                f"no such command{close or '; a prompt is given with -p, a model with -m'}", subject=word
+            )
     return _run(load(PROGRAM, arguments))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ds4.cli.arguments import EFFORT, RAW, SYSTEM
@@ -16,7 +18,19 @@ from ds4.core.metadata import Metadata
 from ds4.core.options import CTX
 from ds4.core.settings import Settings
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import SettingsError
+from ds4.errors import ChatError, SettingsError
+
+
+@contextmanager
+def effort_as(told: str) -> Iterator[None]:
+    """What a model says to an effort that it cannot make, told of where the effort was given instead of the request's
+    field. SettingsError."""
+    try:
+        yield
+    except ChatError as error:
+        if error.code != "chat_thinking":
+            raise
+        raise SettingsError(error.message, subject=told) from None
 
 
 def messages(system: str | None, prompt: str) -> list[dict[str, str]]:
@@ -30,7 +44,8 @@ def prompt_ids(settings: Settings, tokenizer: Tokenizer, metadata: Metadata, pro
     if chat is None:
         return tokenizer.with_bos(tokenizer.encode(prompt, special=True))
     request = ChatRequest(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
-    segments = chat.prompt(request, settings[CTX] or DEFAULT_CTX).segments
+    with effort_as(f"--effort {settings[EFFORT]}"):
+        segments = chat.prompt(request, settings[CTX] or DEFAULT_CTX).segments
     return tokenizer.with_bos(tokenizer.encode_segments(segments))
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TextIO
 
 from ds4.cli.chat import Chat
+from ds4.cli.prompt import effort_as
 from ds4.cli.reader import Reader
 from ds4.cli.terminal import Printer, dim
 from ds4.core.chat import EFFORTS
@@ -120,7 +121,8 @@ class Repl:
             self._note(f"/think needs one of {', '.join(EFFORTS)} (found {argument!r})")
             return
         if argument:
-            self._chat.set_effort(argument)
+            with effort_as(f"/think {argument}"):
+                self._chat.set_effort(argument)
         self._note(f"thinking: {self._chat.effort or 'as the model does by itself'}")
 
     def _ctx(self, argument: str) -> None:

@@ -51,7 +51,10 @@ def read(file: Path) -> Trace:
         data = file.read_bytes()
     except OSError as error:
         raise SettingsError(f"cannot be read: {error.strerror}", subject=f"--replay {file}") from None
-    return decode(data)
+    try:
+        return decode(data)
+    except TraceError as error:
+        raise TraceError(f"no trace that can be replayed: {error}", subject=str(file)) from None
 
 
 def _first_difference(engine: Engine, choice: TracedChoice, drawn: list[int]) -> tuple[int, int] | None:

@@ -20,22 +20,31 @@ from ds4.errors import SettingsError
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})$")
+_NAMED = 12  # how many models a message lists
 _DEPTH = 3  # how deep --model-dir is searched: publisher/repository/file.gguf
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A model that the build brings along. variable: the environment variable that names its file instead."""
+    """A model that the build brings along. variable: the environment variable that names its file instead. sha256: of
+    the file, where the repository holds it; what is fetched for the build was checked then."""
 
     name: str
     file: str  # its file name, wherever it lies
     repository: str  # the Bazel repository that holds it; "": this one, in models/<name>
     variable: str
+    sha256: str | None = None
 
 
 EMBEDDED = (
     Embedded(DEFAULT_MODEL, "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2", "DS4_EMBEDDED_MODEL"),
-    Embedded("ds4-mini", "ds4-mini.gguf", "", "DS4_MINI_MODEL"),
+    Embedded(
+        "ds4-mini",
+        "ds4-mini.gguf",
+        "",
+        "DS4_MINI_MODEL",
+        "21b370816dcbbf1b7ced4b5b409ef78534a00118d0661722a346dd58324f95e4",
+    ),
 )
 
 
@@ -107,7 +116,10 @@ def entries(model_dir: Path | None = None) -> list[Entry]:
 
 def resolve(spec: str, model_dir: Path | None = None) -> Path:
     """The file that `-m spec` means: an embedded model's name, an existing path (relative ones from the caller's
-    directory), or the name of a model under model_dir. Raises SettingsError."""
+    directory), or the name of a model under model_dir. Raises SettingsError, for a model_dir that there is not too:
+    what was meant with it would otherwise come to light much later."""
+    if model_dir is not None and not model_dir.is_dir():
+        raise _no_folder(model_dir)
     if any(spec == model.name for model in EMBEDDED):
         try:
             return embedded_path(spec)
@@ -146,7 +158,10 @@ def _expanded(path: str, subject: str) -> Path:
 
 
 def _names(listed: list[Entry]) -> str:
-    return ", ".join(entry.name for entry in listed)
+    """For a message: the first ones, each once, and how many more there are."""
+    names = list(dict.fromkeys(entry.name for entry in listed))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _folders(model: Embedded) -> Iterator[Path]:
@@ -177,9 +192,13 @@ def in_folder(folder: Path) -> list[Entry]:
     return list(_walk(folder))
 
 
+def _no_folder(folder: Path) -> SettingsError:
+    return SettingsError("no such folder", subject=str(folder))
+
+
 def _walk(folder: Path) -> Iterator[Entry]:
     if not folder.is_dir():
-        raise SettingsError("no such folder", subject=str(folder))
+        raise _no_folder(folder)
     for root, folders, files in os.walk(folder):
         depth = len(Path(root).relative_to(folder).parts)
         folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < _DEPTH - 1 else []

@@ -51,14 +51,19 @@ def text(metavar: str = "TEXT") -> Kind[str]:
     return Kind(metavar, parse)
 
 
-def texts(metavar: str = "TEXT") -> Kind[tuple[str, ...]]:
-    """May be given several times; a variable holds one value; TOML an array or one."""
+def texts(
+    metavar: str = "TEXT", fits: Callable[[str], bool] = lambda text: True, expected: str = ""
+) -> Kind[tuple[str, ...]]:
+    """May be given several times; a variable holds one value; TOML an array or one. fits: whether a text is one that
+    is `expected`."""
 
     def parse(raw: object, base: Path) -> tuple[str, ...]:
         items = raw if isinstance(raw, list) else [raw]
         if not all(isinstance(item, str) for item in items):
             raise ValueError("text or a list of texts")
-        return tuple(map(_unicode, items))
+        if not all(map(fits, read := tuple(map(_unicode, items)))):
+            raise ValueError(expected)
+        return read
 
     return Kind(metavar, parse, repeats=True)
 

@@ -12,15 +12,18 @@ LARGEST_TEXT = 64 << 20
 
 
 def read_text(file: Path | None) -> str:
-    """The file's text as it is, line ends included; None or "-": standard input's. SettingsError if it is too large or
-    no UTF-8, OSError if it cannot be read."""
+    """The file's text as it is, line ends included; None or "-": standard input's. SettingsError if it cannot be
+    read, is too large or no UTF-8."""
     piped = file is None or str(file) == "-"
     subject = "standard input" if piped else str(file)
     if file is None or piped:
         raw = sys.stdin.buffer.read(LARGEST_TEXT + 1)
     else:
-        with file.open("rb") as stream:
-            raw = stream.read(LARGEST_TEXT + 1)
+        try:
+            with file.open("rb") as stream:
+                raw = stream.read(LARGEST_TEXT + 1)
+        except OSError as error:
+            raise SettingsError(f"cannot read it: {error.strerror or error}", subject=subject) from None
     if len(raw) > LARGEST_TEXT:
         expected = f"at most {LARGEST_TEXT} bytes"
         raise SettingsError("the text is too large", subject=subject, expected=expected, found="more")

@@ -233,7 +233,8 @@ def _read(option: Option[Any], raw: object, base: Path, source: str) -> Any:
     try:
         return option.kind.parse(raw, base)
     except ValueError as error:
-        found = "(hidden)" if option.secret else repr(raw)
+        one = raw[0] if isinstance(raw, list) and len(raw) == 1 else raw
+        found = "(hidden)" if option.secret else repr(one)
         raise SettingsError("cannot use this value", subject=source, expected=error, found=found) from None
 
 
@@ -269,7 +270,8 @@ def _parse_flags(program: Program, argv: Sequence[str]) -> dict[str, tuple[str, 
         shown = [option for option in program.options if not option.hidden]
         known = [s for option in shown for s in (*option.spellings, option.negation) if s]
         if not word.startswith("-"):
-            raise SettingsError("unexpected argument; --help lists what is taken", subject=repr(word))
+            model = "a model is named with -m, and " if "-m" in takes_value else ""
+            raise SettingsError(f"unexpected argument; {model}--help lists what is taken", subject=repr(word))
         raise SettingsError("unknown option" + did_you_mean(word.split("=")[0], known), subject=word)
     return found
 

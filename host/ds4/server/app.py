@@ -14,7 +14,7 @@ from ds4.server.disconnect import App as ASGIApp
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.envelopes import error_body
 from ds4.server.errors import CLIENT_GONE, ApiError, ClientGone, from_error
-from ds4.server.openapi.document import Document
+from ds4.server.openapi.document import Document, document
 from ds4.server.ops.keys import Keyring
 from ds4.server.ops.pages import add_routes as add_operations
 from ds4.server.page import add_routes as add_page
@@ -98,11 +98,20 @@ async def _gone(req: Any, resp: Any, error: Exception, params: Any) -> None:
     resp.data = b""
 
 
+def _elsewhere(path: str) -> str:
+    """What to say to a client whose base URL has /v1 where it adds that by itself, or lacks it where it does not."""
+    if path.startswith("/v1/v1/") and path.removeprefix("/v1") in document()["paths"]:
+        return f", but {path.removeprefix('/v1')}: this client takes its base URL without /v1"
+    if f"/v1{path}" in document()["paths"]:
+        return f", but /v1{path}: this client takes its base URL with /v1 at the end"
+    return ""
+
+
 def _serialize(req: Any, resp: Any, error: falcon.HTTPError) -> None:
     """The framework's own refusals (404, 405, …) in the surface's shape."""
     status = error.status_code
     message = {
-        404: f"There is no {req.path} here.",
+        404: f"There is no {req.path} here{_elsewhere(req.path)}.",
         405: f"{req.path} does not take {req.method}.",
     }.get(status, error.description or error.title or "The request was refused.")
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "invalid_request")

@@ -8,6 +8,7 @@ from typing import Any
 from ds4.core.exits import EPILOG
 from ds4.core.options import ANSWER_OPTIONS, ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
 from ds4.core.settings import Option, Program, boolean, choice, integer, number, path, size, text, texts
+from ds4.server.doorkeeper import is_host, is_origin
 from ds4.server.limits import LARGEST_COUNT, Limits
 from ds4.server.ops.logs import LEVELS
 from ds4.server.response_store import StoreLimits
@@ -41,14 +42,14 @@ PORT: Option[int] = Option(
 )
 ALLOW_HOST: Option[tuple[str, ...]] = Option(
     "allow-host",
-    texts("NAME"),
+    texts("NAME", lambda name: is_host(name) or name == "*", "a host's name without scheme and path, or *"),
     (),
     "Host name to answer to besides this machine's own; * for any. Repeats.",
     _HTTP,
 )
 CORS_ORIGIN: Option[tuple[str, ...]] = Option(
     "cors-origin",
-    texts("ORIGIN"),
+    texts("ORIGIN", lambda origin: is_origin(origin) or origin == "*", "an origin such as https://app.example, or *"),
     (),
     "Origin whose pages may read answers; * for any. Repeats.",
     _HTTP,
@@ -333,7 +334,8 @@ CHECK_CONFIG: Option[bool] = Option(
 PROGRAM = Program(
     name="ds4-server",
     table="server",
-    summary="Serves a model over HTTP with OpenAI's API: chat, completions, responses, tokens, health, metrics.",
+    summary="Serves a model over HTTP with the APIs of OpenAI (chat, completions, responses, embeddings) and Anthropic "
+    "(messages).",
     usage=("ds4-server", "ds4-server -m FILE -c 8192 --max-seqs 4", "ds4-server --check-config"),
     options=(
         HOST,

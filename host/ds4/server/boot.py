@@ -308,6 +308,7 @@ def serve(settings: Settings) -> int:
         settings[args.STATE_DIR],
         StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
     )
+    tracer = _tracer(plan)
     with contextlib.ExitStack() as stack:
         sock, url, host = _open(settings, context is not None, stack)
         if host is not None and not is_loopback(host) and not keys.guards:
@@ -325,14 +326,23 @@ def serve(settings: Settings) -> int:
         service = Service(limits_of(settings), responses=store)
         if settings[args.MODELS_MAX] > 1:
             service.board = many_models(plan, service, EngineThread)
-        if (folder := settings[args.TRACE]) is not None:
-            kept = TraceLimits(settings[args.TRACE_FILES], settings[args.TRACE_BYTES])
-            session = plan.session
-            service.tracer = Tracer(folder, session.numeric.name.lower(), session.kv_type.name.lower(), kept)
-        hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
-        keeper = Doorkeeper(host, allow_hosts=hosts, origins=origins, max_header=service.limits.header)
+        service.tracer = tracer
+        keeper = Doorkeeper(
+            host,
+            allow_hosts=settings[args.ALLOW_HOST],
+            origins=settings[args.CORS_ORIGIN],
+            max_header=service.limits.header,
+        )
         server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads, early)
         return _run(server, sock)
+
+
+def _tracer(plan: ServingPlan) -> Tracer | None:
+    folder = plan.settings[args.TRACE]
+    if folder is None:
+        return None
+    kept = TraceLimits(plan.settings[args.TRACE_FILES], plan.settings[args.TRACE_BYTES])
+    return Tracer(folder, plan.session.numeric.name.lower(), plan.session.kv_type.name.lower(), kept)
 
 
 def _open(settings: Settings, tls: bool, stack: contextlib.ExitStack) -> tuple[socket.socket, str, str | None]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ds4.server.doorkeeper import Doorkeeper
-from ds4.server.envelopes import error_body, names_requests
+from ds4.server.envelopes import error_body, id_header
 from ds4.server.errors import CLIENT_GONE, SHEDS, ApiError, ClientGone, shed
 from ds4.server.limits import Limits
 from ds4.server.metrics import Metrics
@@ -253,14 +253,13 @@ def _outcome(heard: _Heard, connection: Connection | None) -> Outcome:
 
 
 def _named(scope: Scope, send: Send) -> Send:
-    """Gives the request an id, and the answer a header with it where clients of the surface read one."""
+    """Gives the request an id, and the answer the header that clients of the surface read it from."""
     scope[REQUEST_ID_KEY] = name = new_id("req", "_")
-    if not names_requests(scope["path"]):
-        return send
+    header = id_header(scope["path"])
 
     async def with_name(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), (b"request-id", name.encode())]}
+            message = {**message, "headers": [*message.get("headers", ()), (header, name.encode())]}
         await send(message)
 
     return with_name

@@ -22,7 +22,9 @@ _USUAL_HEADERS = (
     b"anthropic-beta, anthropic-dangerous-direct-browser-access"
 )
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9_\-]+(\s*,\s*[A-Za-z0-9_\-]+)*")
-_EXPOSED = (b"access-control-expose-headers", b"request-id, retry-after")
+_EXPOSED = (b"access-control-expose-headers", b"request-id, x-request-id, retry-after")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s/?#@]+/?|null")
+_HOST = re.compile(r"[^\s/?#@]+")
 
 
 class Doorkeeper:
@@ -126,6 +128,16 @@ def _preflight(scope: Scope) -> list[tuple[bytes, bytes]]:
     if asked.get(b"access-control-request-private-network") == b"true":
         headers.append((b"access-control-allow-private-network", b"true"))
     return headers
+
+
+def is_origin(text: str) -> bool:
+    """Whether browsers can send this as an origin, but for a slash at its end. "null" is that of a page from a file."""
+    return _ORIGIN.fullmatch(text) is not None
+
+
+def is_host(text: str) -> bool:
+    """Whether this can stand in a Host header."""
+    return _HOST.fullmatch(text) is not None
 
 
 def _bare(host: str) -> str:

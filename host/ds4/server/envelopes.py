@@ -25,14 +25,18 @@ _TYPES = {
 }
 
 
-def names_requests(path: str) -> bool:
-    """Whether clients of the path's surface look for the request's id: Anthropic's."""
+def _is_anthropics(path: str) -> bool:
     return path == _MESSAGES or path.startswith(_MESSAGES + "/")
+
+
+def id_header(path: str) -> bytes:
+    """The header in which clients of the path's surface look for the request's id."""
+    return b"request-id" if _is_anthropics(path) else b"x-request-id"
 
 
 def error_body(error: ApiError, path: str, request_id: str) -> bytes:
     """The body of an answer that is an error."""
-    return anthropic_error(error, request_id) if names_requests(path) else error.body()
+    return anthropic_error(error, request_id) if _is_anthropics(path) else error.body()
 
 
 def anthropic_error(error: ApiError, request_id: str) -> bytes:

@@ -167,7 +167,10 @@ class ResponseStore:
             path.touch(mode=0o600)
             db = sqlite3.connect(path, isolation_level=None, timeout=1.0)
         except (OSError, sqlite3.Error) as error:
-            raise SettingsError(f"cannot keep responses: {error}", subject=str(path)) from None
+            why = getattr(error, "strerror", None) or error
+            if directory.exists() and not directory.is_dir():
+                why = "that is no folder"
+            raise SettingsError(f"cannot keep responses: {why}", subject=f"--state-dir {directory}") from None
         try:
             return self._prepared(db, str(path))
         except sqlite3.Error as error:

@@ -119,7 +119,8 @@ class Tracer:
             os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600))
             probe.unlink()
         except OSError as error:
-            raise SettingsError(f"cannot be written to: {error.strerror}", subject=f"--trace {folder}") from None
+            why = "that is no folder" if folder.exists() and not folder.is_dir() else error.strerror
+            raise SettingsError(f"cannot be written to: {why}", subject=f"--trace {folder}") from None
 
     def begin(self, surface: str, body: Mapping[str, Any], request: GenerationRequest, served: Any) -> Recording:
         head = Trace(

@@ -73,6 +73,20 @@ def test_dumped_log_probabilities_are_sorted_and_hold_the_drawn_token(tmp_path: 
         assert (step["token"], step["logprob"]) == (step["top"][0]["token"], step["top"][0]["logprob"])
 
 
+@pytest.mark.parametrize("ways", [("-p", "x"), ("-i",), ("-p", "x", "--dump-tokens")])
+def test_an_effort_that_the_model_cannot_make_is_told_of_the_flag(ways: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(CLI, *ways, "--effort", "high", home=tmp_path, DS4_EMBEDDED_MODEL=MODEL)
+    said = "ds4: --effort high: this model does not think before it answers\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    done = run(CLI, "--replay", "notes.txt", home=tmp_path, DS4_EMBEDDED_MODEL=MODEL)
+    assert done.returncode == 1
+    assert "/notes.txt: no trace that can be replayed: cut short: its last line has no end" in done.stderr
+
+
 def test_ids_outside_the_vocabulary_are_refused(tmp_path: Path) -> None:
     done = run(CLI, "--token-ids", "1,49152", "--predict", "1", home=tmp_path, DS4_EMBEDDED_MODEL=MODEL)
     assert done.returncode == 2

@@ -48,8 +48,8 @@ def test_a_chat_has_no_form(tmp_path: Path) -> None:
     [
         (("--regex", "("), "unclosed"),
         (("--regex", "a", "--json-object"), "exclude"),
-        (("--json-schema", "none.json"), "--json-schema"),
-        (("--grammar", "none.lark"), "--grammar"),
+        (("--json-schema", "none.json"), "none.json: cannot read it: No such file or directory\n"),
+        (("--grammar", "none.lark"), "none.lark: cannot read it: No such file or directory\n"),
     ],
 )
 def test_a_form_that_cannot_be_used_is_said_in_one_line(tmp_path: Path, more: tuple[str, ...], word: str) -> None:

@@ -113,6 +113,13 @@ def test_a_folder_with_one_model_stands_for_it_and_one_with_several_does_not(tmp
         catalog.resolve("repo")
 
 
+def test_a_message_lists_some_models_and_how_many_more_there_are(tmp_path: Path) -> None:
+    for index in range(40):
+        (tmp_path / f"m{index:02}.gguf").touch()
+    with pytest.raises(SettingsError, match=r"name one of m00, m01, .*, m11 and 28 more$"):
+        catalog.resolve(str(tmp_path))
+
+
 def test_a_wrong_name_is_answered_with_a_guess(tmp_path: Path) -> None:
     touch(tmp_path / "models" / "qwen-small.gguf")
     with pytest.raises(SettingsError, match=r"did you mean qwen-small\?"):

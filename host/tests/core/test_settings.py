@@ -144,7 +144,7 @@ def test_broken_toml_and_a_missing_named_file_are_errors_but_no_file_at_the_defa
 def test_an_unknown_flag_is_an_error_with_a_guess() -> None:
     assert refusal("--tempp", "1") == "--tempp: unknown option; did you mean --temp?"
     assert refusal("--prt=1") == "--prt=1: unknown option; did you mean --port?"
-    assert refusal("word") == "'word': unexpected argument; --help lists what is taken"
+    assert refusal("word") == ("'word': unexpected argument; a model is named with -m, and --help lists what is taken")
     assert refusal("-p") == "-p: needs a value"
 
 

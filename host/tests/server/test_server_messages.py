@@ -228,6 +228,7 @@ def test_errors_before_the_answer_are_anthropics(plain: LiveServer) -> None:
         refused(read_answer(sock), 403, "permission_error")
     status, headers, raw = plain.send("/v1/chat/completions", {"messages": []})
     assert status == 400 and set(json.loads(raw)) == {"error"} and "request-id" not in headers
+    assert headers["x-request-id"].startswith("req_")
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,28 @@ def test_a_port_that_is_taken_is_said_and_is_a_usage_error(tmp_path: Path) -> No
     assert f"port {port} on 127.0.0.1" in done.stderr and "--port" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--cors-origin", "app.example"), "--cors-origin: cannot use this value (expected an origin such as "),
+        (("--cors-origin", "https://app.example/page"), "expected an origin such as https://app.example, or *"),
+        (("--allow-host", "https://app.example"), "--allow-host: cannot use this value (expected a host's name "),
+        (("--host", "name.invalid"), "--host name.invalid: is no address to listen on: "),
+        (("--state-dir", "file"), "file: cannot keep responses: that is no folder"),
+        (("--trace", "file"), "file: cannot be written to: that is no folder"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_could_never_work_is_said_before_anything_is_served(
+    argv: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    model = os.path.abspath(embedded.path())
+    done = commands.run("ds4.server", "--port", "0", "-m", model, *argv, home=tmp_path)
+    assert done.returncode == 2 and said in done.stderr.splitlines()[-1], done.stderr
+    assert "Errno" not in done.stderr and "ready in" not in done.stderr
+
+
 def test_a_plan_is_printed_without_opening_the_engine(tmp_path: Path) -> None:
     model = os.path.abspath(embedded.path())
     done = commands.run(

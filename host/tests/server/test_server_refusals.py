@@ -191,6 +191,21 @@ def test_unknown_paths_methods_and_media_types_have_the_same_shape(server: LiveS
     refused((status, json.loads(raw)), 415)
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/chat/completions", ", but /v1/chat/completions: this client takes its base URL with /v1 at the end"),
+        ("/v1/v1/messages", ", but /v1/messages: this client takes its base URL without /v1"),
+        ("/v1/v1/nothing", ""),
+        ("/nothing", ""),
+    ],
+)
+def test_a_base_url_that_is_wrong_by_v1_is_told_the_right_one(server: LiveServer, path: str, said: str) -> None:
+    status, body = server.post(path, {})
+    refused((status, body), 404, code="not_found")
+    assert body["error"]["message"] == f"There is no {path} here{said}."
+
+
 def test_a_body_over_the_limit_is_a_413_whether_announced_or_chunked(server: LiveServer) -> None:
     with contextlib.closing(server.connect()) as sock:
         sock.sendall(server.request_bytes(CHAT, b"").replace(b"Content-Length: 0", b"Content-Length: 9999999999"))

@@ -159,9 +159,11 @@ def _verify(settings: Settings, words: list[str]) -> int:
 
 
 def _embedded_hash(file: Path) -> str | None:
-    """The hash of a model that the build brings along and a registry ships, by the name of its file."""
-    names = [model.name for model in catalog.EMBEDDED if model.file == file.name]
-    found = known.find(names[0]) if names else None
+    """The hash of a model that the build brings along, by the name of its file."""
+    model = next((model for model in catalog.EMBEDDED if model.file == file.name), None)
+    if model is None or model.sha256 is not None:
+        return None if model is None else model.sha256
+    found = known.find(model.name)
     return None if found is None else found.sha256
 
 

@@ -28,7 +28,8 @@ A local inference server with the APIs that coding agents and SDKs speak.
 
 Fields that are not named here are ignored in requests, and null means that a field is not given. Answers may have more
 fields than are named. Keys are asked for only where the server was started with any. What answers about the server
-takes HEAD beside GET, and every path OPTIONS, whose answer has Allow."""
+takes HEAD beside GET, and every path OPTIONS, whose answer has Allow. Each answer has the id of its request, as the log
+names it, in the header x-request-id; that of Messages, as Anthropic's does, in request-id."""
 
 
 @cache

@@ -25,7 +25,9 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise SettingsError(f"is no address to listen on: {error}", subject=f"--host {host}") from None
+        raise SettingsError(
+            f"is no address to listen on: {getattr(error, 'strerror', None) or error}", subject=f"--host {host}"
+        ) from None
     sock = socket.socket(family, kind, proto)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
