@@ -327,12 +327,8 @@ def serve(settings: Settings) -> int:
         if settings[args.MODELS_MAX] > 1:
             service.board = many_models(plan, service, EngineThread)
         service.tracer = tracer
-        keeper = Doorkeeper(
-            host,
-            allow_hosts=settings[args.ALLOW_HOST],
-            origins=settings[args.CORS_ORIGIN],
-            max_header=service.limits.header,
-        )
+        hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
+        keeper = Doorkeeper(host, allow_hosts=hosts, origins=origins, max_header=service.limits.header)
         server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads, early)
         return _run(server, sock)
 

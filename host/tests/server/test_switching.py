@@ -62,7 +62,7 @@ def test_a_folder_that_cannot_be_read_is_not_tried_for_each_request() -> None:
             raise SettingsError("no such folder", subject="models")
         return []
 
-    roster = Roster(Offer("m", Path("m.gguf")), listing, lambda: now[0])
+    roster = Roster(OfferedModel("m", Path("m.gguf")), listing, lambda: now[0])
     now[0] = 10.0
     assert roster.stale
     with pytest.raises(SettingsError):
