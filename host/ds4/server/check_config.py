@@ -64,7 +64,8 @@ def check(settings: Settings) -> int:
         try:
             step()
         except Ds4Error as error:
-            wrong.append(error)
+            if str(error) not in map(str, wrong):  # more than one step may meet it
+                wrong.append(error)
     if not wrong:
         sys.stdout.write(made[0].json() + "\n")
         return Exit.OK
