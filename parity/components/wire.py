@@ -13,7 +13,8 @@ from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts
 from ds4.server.surfaces.responses_answer import ResponseFacts
 from ds4.server.surfaces.responses_tools import Tool
-from ds4.server.surfaces.wire_tapes import Facts, Given, Step, WireInput, by_tape, run, write_input
+from ds4.server.surfaces.wire_steps import Facts, Step
+from ds4.server.surfaces.wire_tapes import Given, WireInput, by_tape, run, write_input
 
 from parity.choices import Choices
 from parity.component import Component, Generated, Speed, plain
@@ -229,7 +230,9 @@ COMPONENT = Component(
         "host/ds4/server/envelopes.py",
         "host/ds4/server/errors.py",
         "host/ds4/server/events.py",
+        "host/ds4/server/limits.py",
         "host/ds4/server/surfaces/chat_render.py",
+        "host/ds4/server/surfaces/chunk_render.py",
         "host/ds4/server/surfaces/completions_render.py",
         "host/ds4/server/surfaces/messages_render.py",
         "host/ds4/server/surfaces/rendering.py",

@@ -21,6 +21,7 @@ from ds4.core.generation import Generation
 from ds4.core.model import Model
 from ds4.core.options import BACKEND, BATCH, CTX, DRAFT, KV, MTP, NUMERIC, THREADS, WARM
 from ds4.core.output.events import Parser
+from ds4.core.output.grammar.rules import ToolRules
 from ds4.core.reply import Piece, Reply
 from ds4.core.sampling import Sampling
 from ds4.core.session import Session
@@ -172,7 +173,6 @@ def one_shot(settings: Settings, path: Path, prompt: str) -> int:
     grammar = None
     if any(settings[option] for option in FORMS):
         from ds4.cli.form import asked_for  # what it needs is large, and most answers do without
-        from ds4.core.constraint.chats import whole_answer
 
         grammar = asked_for(settings)
     with open_model(settings, path) as model, open_session(settings, model, settings[CTX]) as session:
@@ -185,7 +185,7 @@ def one_shot(settings: Settings, path: Path, prompt: str) -> int:
             with effort_as(f"--effort {settings[EFFORT]}"):
                 asked = session.chat_prompt(messages(settings[SYSTEM], prompt), effort=settings[EFFORT])
             if grammar is not None:
-                grammar = whole_answer(grammar, model.dialect, asked, may_think=settings[EFFORT] != "none")
+                grammar = model.dialect.grammar(asked, ToolRules(()), grammar, may_think=settings[EFFORT] != "none")
             generation, parser = _generate(settings, model, session, asked, grammar), model.dialect.parser(asked)
         printer = Printer(sys.stdout, None if settings[QUIET] else sys.stderr)
         try:

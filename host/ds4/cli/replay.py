@@ -11,7 +11,7 @@ from ds4.core.direct import Engine, Lane
 from ds4.core.exits import Exit
 from ds4.core.options import KV, NUMERIC
 from ds4.core.settings import Settings
-from ds4.core.trace import MOST_BYTES, Choice, Trace, TraceError, decode
+from ds4.core.trace import MOST_BYTES, Trace, TracedChoice, TraceError, decode
 from ds4.errors import SettingsError
 
 
@@ -40,7 +40,7 @@ def replay(settings: Settings, path: Path, file: Path) -> int:
                 )
             at = _first_difference(engine, choice, drawn)
             differs |= at is not None
-            sys.stdout.write(_told(index, drawn, at))
+            sys.stdout.write(_told(index, choice, drawn, at))
     return Exit.FAILURE if differs else Exit.OK
 
 
@@ -57,7 +57,7 @@ def read(file: Path) -> Trace:
         raise TraceError(f"no trace that can be replayed: {error}", subject=str(file)) from None
 
 
-def _first_difference(engine: Engine, choice: Choice, drawn: list[int]) -> tuple[int, int] | None:
+def _first_difference(engine: Engine, choice: TracedChoice, drawn: list[int]) -> tuple[int, int] | None:
     """Where the engine draws another token than was recorded, and which; None where it draws all of them. What is
     fed is the record, so nothing behind the first difference is looked at."""
     if not drawn:
@@ -73,8 +73,9 @@ def _first_difference(engine: Engine, choice: Choice, drawn: list[int]) -> tuple
     return None
 
 
-def _told(index: int, drawn: list[int], at: tuple[int, int] | None) -> str:
+def _told(index: int, choice: TracedChoice, drawn: list[int], at: tuple[int, int] | None) -> str:
     if at is None:
         return f"choice {index}: {len(drawn)} tokens, all as recorded\n"
     where, found = at
-    return f"choice {index}: token {where} of {len(drawn)} differs: recorded {drawn[where]}, drawn {found}\n"
+    held = "; the answer was held to a grammar or a budget, which is not replayed" if choice.held else ""
+    return f"choice {index}: token {where} of {len(drawn)} differs: recorded {drawn[where]}, drawn {found}{held}\n"

@@ -209,4 +209,9 @@ def _walk(folder: Path) -> Iterator[Entry]:
             shard = _SHARD.search(stem)
             if shard and int(shard[1]) != 1:
                 continue  # listed with its first shard
-            yield Entry(_SHARD.sub("", stem), Path(root) / file, str(folder), int(shard[2]) if shard else 1)
+            yield Entry(_SHARD.sub("", readable(stem)), Path(root) / file, str(folder), int(shard[2]) if shard else 1)
+
+
+def readable(name: str) -> str:
+    """A file's name as it can be said in an answer: bytes that are no UTF-8 are replaced."""
+    return os.fsencode(name).decode("utf-8", "replace")

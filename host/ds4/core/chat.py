@@ -106,9 +106,11 @@ class Dialect(Protocol):
         """For one answer to the prompt."""
         ...
 
-    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+    def grammar(
+        self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None, *, may_think: bool = True
+    ) -> Grammar:
         """What answers to the prompt may be (see `output.grammar`). answer: what one is that calls nothing; None: text.
-        ChatError for a tool that cannot be held so."""
+        may_think: where the model opens reasoning by itself, it may. ChatError for a tool that cannot be held so."""
         ...
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:

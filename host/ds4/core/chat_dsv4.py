@@ -82,7 +82,9 @@ class Dsv4Chat:
     def parser(self, prompt: Prompt) -> Parser:
         return parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+    def grammar(
+        self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None, *, may_think: bool = True
+    ) -> Grammar:
         return tool_grammar(DSML_STYLE, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:

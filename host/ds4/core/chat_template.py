@@ -103,9 +103,12 @@ class TemplateChat:
             return PlainParser()
         return self._answers.parser(thinking=prompt.thinking, tools=prompt.tools)
 
-    def grammar(self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None) -> Grammar:
+    def grammar(
+        self, prompt: Prompt, rules: ToolRules, answer: Grammar | None = None, *, may_think: bool = True
+    ) -> Grammar:
         how = style(self._answers.tools, self.visible)
-        return tool_grammar(how, rules, thinking=prompt.thinking, tags=self.tags, answer=answer)
+        thinking = prompt.thinking
+        return tool_grammar(how, rules, thinking=thinking, tags=self.tags, answer=answer, may_think=may_think)
 
     def remember(self, ids: Sequence[str], calls: Sequence[MadeCall], text: str) -> None:
         """Nothing: templates write the calls that come back anew, from their arguments."""

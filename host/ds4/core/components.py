@@ -51,7 +51,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Decision:
     """What `table` tells: the component's state, which side decides in this process, and why."""
 
     name: str
@@ -92,7 +92,7 @@ def read(path: Path) -> dict[str, Entry]:
     return entries
 
 
-def choice(name: str) -> Choice:
+def choice(name: str) -> Decision:
     """Which side decides. SettingsError for a DS4_COMPONENT_<NAME> that names neither."""
     entry = ledger().get(name)
     state: State = "unlisted" if entry is None else entry.state
@@ -101,16 +101,16 @@ def choice(name: str) -> Choice:
     if forced:
         if forced not in ("oracle", "python"):
             raise SettingsError("unknown side", subject=variable, expected="oracle or python", found=forced)
-        return Choice(name, state, cast(Side, forced), variable)
+        return Decision(name, state, cast(Side, forced), variable)
     if state in ("oracle", "candidate"):
-        return Choice(name, state, "oracle", "the ledger: not promoted")
+        return Decision(name, state, "oracle", "the ledger: not promoted")
     if state == "unlisted":
-        return Choice(name, state, "python", "not in the ledger: no evidence yet")
+        return Decision(name, state, "python", "not in the ledger: no evidence yet")
     since = entry.since if entry is not None else ""
-    return Choice(name, state, "python", f"the ledger: {state} {since}".rstrip())
+    return Decision(name, state, "python", f"the ledger: {state} {since}".rstrip())
 
 
-def table() -> list[Choice]:
+def table() -> list[Decision]:
     """Every component of the ledger or that a variable names, by name. SettingsError for a variable that names no side,
     or a ledger that cannot be read."""
     prefix = "DS4_COMPONENT_"

@@ -4,15 +4,16 @@ A file is UTF-8 text, one JSON object a line, in this order (version 1):
 
     {"kind": "ds4-trace", "version": 1, "id", "surface", "created", "model", "fingerprint", "numeric", "kv", "context"}
     {"kind": "request", "body"}                            as the client sent it, keys struck out
-    {"kind": "choice", "index", "prompt", "sampling", "seed", "stop", "ignore_eos"}              one a choice, by index
+    {"kind": "choice", "index", "prompt", "sampling", "seed", "stop", "ignore_eos", "held"}      one a choice, by index
     {"kind": "token", "choice", "token", "ms", "decoding", "reading", "step_us"}                 one a drawn token
     {"kind": "wire", "text"}                               the answer's bytes, without its head
     {"kind": "end", "outcome", "tokens", "ms"}             outcome: finished, failed or gone
 
-prompt: token ids. sampling: the fields of core.sampling.Sampling but seed, which is the choice's own. ms: milliseconds
-from the request's arrival. decoding, reading: rows of the step that drew the token, for answers and for prompts;
-step_us: how long it ran. tokens: how many token lines there are. Fields that a reader does not know are passed over, so
-a later version 1 may have more; another version is refused.
+prompt: token ids. held: some tokens were barred, by a grammar or a thinking budget; by which masks is not recorded.
+Absent in older files: false. sampling: the fields of core.sampling.Sampling but seed, which is the choice's own. ms:
+milliseconds from the request's arrival. decoding, reading: rows of the step that drew the token, for answers and for
+prompts; step_us: how long it ran. tokens: how many token lines there are. Fields that a reader does not know are passed
+over, so a later version 1 may have more; another version is refused.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ class TraceError(Ds4Error):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TracedChoice:
     prompt: list[int]
     sampling: Sampling
     seed: int
     stop: list[str] = field(default_factory=list)
     ignore_eos: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Trace:
     kv: str
     context: int
     body: dict[str, Any]
-    choices: list[Choice]
+    choices: list[TracedChoice]
     tokens: list[Token]
     wire: str
     outcome: Outcome
@@ -92,7 +94,8 @@ def encode(trace: Trace) -> bytes:
             sampling = {name: value for name, value in asdict(one.sampling).items() if name != "seed"}
             sampling["logit_bias"] = {str(token): value for token, value in one.sampling.logit_bias.items()}
             rest = {"seed": one.seed, "stop": one.stop, "ignore_eos": one.ignore_eos}
-            yield {"kind": "choice", "index": index, "prompt": one.prompt, "sampling": sampling, **rest}
+            line = {"kind": "choice", "index": index, "prompt": one.prompt, "sampling": sampling, **rest}
+            yield {**line, "held": one.held}
         for token in trace.tokens:
             yield {"kind": "token", **asdict(token)}
         yield {"kind": "wire", "text": trace.wire}
@@ -114,7 +117,7 @@ def decode(data: bytes) -> Trace:
     if head.integer("version", 0, _INT32) != VERSION:
         raise TraceError("another version", subject="line 1", expected=VERSION, found=head.data["version"])
     body = reader.take("request").value("body", dict, "an object")
-    choices: list[Choice] = []
+    choices: list[TracedChoice] = []
     while reader.kind == "choice":
         choices.append(_choice(reader.take("choice"), len(choices)))
     tokens: list[Token] = []
@@ -160,7 +163,7 @@ def decode(data: bytes) -> Trace:
     )
 
 
-def _choice(line: _Line, index: int) -> Choice:
+def _choice(line: _Line, index: int) -> TracedChoice:
     line.integer("index", index, index)
     prompt = line.value("prompt", list, "an array of token ids")
     if not prompt or any(type(token) is not int or not 0 <= token < _INT32 for token in prompt):
@@ -169,6 +172,7 @@ def _choice(line: _Line, index: int) -> Choice:
     if any(not isinstance(one, str) for one in stop):
         raise TraceError("no array of strings", subject=f"{line.subject}, stop")
     ignore = line.value("ignore_eos", bool, "a boolean")
+    held = line.value("held", bool, "a boolean") if "held" in line.data else False
     given = line.value("sampling", dict, "an object")
     known = {one.name for one in fields(Sampling)} - {"seed"}
     sampling = {name: value for name, value in given.items() if name in known}
@@ -179,7 +183,7 @@ def _choice(line: _Line, index: int) -> Choice:
         made = Sampling(**{**sampling, "logit_bias": {int(key): value for key, value in biases.items()}})
     except Ds4Error as error:
         raise TraceError(str(error), subject=f"{line.subject}, sampling") from None
-    return Choice(prompt, made, line.integer("seed", 0, _UINT64 - 1), stop, ignore)
+    return TracedChoice(prompt, made, line.integer("seed", 0, _UINT64 - 1), stop, ignore, held)
 
 
 @dataclass(slots=True)

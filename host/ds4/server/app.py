@@ -23,7 +23,7 @@ from ds4.server.surfaces.chat import ChatCompletions
 from ds4.server.surfaces.completions import Completions
 from ds4.server.surfaces.embeddings import Embeddings
 from ds4.server.surfaces.messages import CountTokens, Messages
-from ds4.server.surfaces.models import LoadModel, Model, Models
+from ds4.server.surfaces.models import LoadModel, Models, OneModel
 from ds4.server.surfaces.responses import add_routes as add_responses
 from ds4.server.surfaces.tokens import ApplyTemplate, Detokenize, Tokenize
 
@@ -47,7 +47,7 @@ def create_app(service: Service, keeper: Doorkeeper, keys: Keyring | None = None
     app.add_route("/v1/models", Models(service))
     app.add_route("/v1/models/load", LoadModel(service))
     app.add_route("/v1/models/unload", LoadModel(service, unloads=True))
-    app.add_route("/v1/models/{name:path}", Model(service))
+    app.add_route("/v1/models/{name:path}", OneModel(service))
     app.add_route("/v1/chat/completions", ChatCompletions(service))
     app.add_route("/v1/completions", Completions(service))
     app.add_route("/v1/embeddings", Embeddings(service))

@@ -9,7 +9,7 @@ from ds4.core.exits import EPILOG
 from ds4.core.options import ANSWER_OPTIONS, ENGINE_OPTIONS, MODEL_OPTIONS, SAMPLING_OPTIONS
 from ds4.core.settings import Option, Program, boolean, choice, integer, number, path, size, text, texts
 from ds4.server.doorkeeper import is_host, is_origin
-from ds4.server.limits import Limits
+from ds4.server.limits import LARGEST_COUNT, Limits
 from ds4.server.ops.logs import LEVELS
 from ds4.server.response_store import StoreLimits
 from ds4.server.tracing import TraceLimits
@@ -26,8 +26,20 @@ _DEFAULTS = Limits()
 _STORED = StoreLimits()
 _TRACED = TraceLimits()
 
-HOST: Option[str] = Option("host", text("ADDRESS"), "127.0.0.1", "Address to listen on.", _HTTP)
-PORT: Option[int] = Option("port", integer(0, 65535), 8000, "Port to listen on; 0 takes a free one.", _HTTP)
+HOST: Option[str] = Option(
+    "host",
+    text("ADDRESS"),
+    "127.0.0.1",
+    "Address to listen on.",
+    _HTTP,
+)
+PORT: Option[int] = Option(
+    "port",
+    integer(0, 65535),
+    8000,
+    "Port to listen on; 0 takes a free one.",
+    _HTTP,
+)
 ALLOW_HOST: Option[tuple[str, ...]] = Option(
     "allow-host",
     texts("NAME", lambda name: is_host(name) or name == "*", "a host's name without scheme and path, or *"),
@@ -50,15 +62,39 @@ KEEP_ALIVE: Option[float] = Option(
     _HTTP,
 )
 UNIX: Option[Path | None] = Option(
-    "unix", path(), None, "Listen on a unix socket at this path instead of an address.", _HTTP
+    "unix",
+    path(),
+    None,
+    "Listen on a unix socket at this path instead of an address.",
+    _HTTP,
 )
-UNIX_MODE: Option[str] = Option("unix-mode", text("OCTAL"), "600", "Permissions of that socket.", _HTTP)
+UNIX_MODE: Option[str] = Option(
+    "unix-mode",
+    text("OCTAL"),
+    "600",
+    "Permissions of that socket.",
+    _HTTP,
+)
 TLS_CERT: Option[Path | None] = Option(
-    "tls-cert", path(), None, "Speak TLS with this certificate chain (PEM); SIGHUP reads it again.", _HTTP
+    "tls-cert",
+    path(),
+    None,
+    "Speak TLS with this certificate chain (PEM); SIGHUP reads it again.",
+    _HTTP,
 )
-TLS_KEY: Option[Path | None] = Option("tls-key", path(), None, "The certificate's private key (PEM).", _HTTP)
+TLS_KEY: Option[Path | None] = Option(
+    "tls-key",
+    path(),
+    None,
+    "The certificate's private key (PEM).",
+    _HTTP,
+)
 TLS_KEY_PASSWORD_FILE: Option[Path | None] = Option(
-    "tls-key-password-file", path(), None, "File whose first line opens an encrypted key.", _HTTP
+    "tls-key-password-file",
+    path(),
+    None,
+    "File whose first line opens an encrypted key.",
+    _HTTP,
 )
 
 API_KEY: Option[tuple[str, ...]] = Option(
@@ -70,7 +106,11 @@ API_KEY: Option[tuple[str, ...]] = Option(
     secret=True,
 )
 API_KEY_FILE: Option[Path | None] = Option(
-    "api-key-file", path(), None, "File of keys, one a line; SIGHUP reads it again.", _KEYS
+    "api-key-file",
+    path(),
+    None,
+    "File of keys, one a line; SIGHUP reads it again.",
+    _KEYS,
 )
 SHARED_CACHE: Option[bool] = Option(
     "shared-cache",
@@ -80,8 +120,20 @@ SHARED_CACHE: Option[bool] = Option(
     _KEYS,
 )
 
-LOG_FORMAT: Option[Any] = Option("log-format", choice("text", "json"), "text", "How the log is written.", _LOG)
-LOG_LEVEL: Option[str] = Option("log-level", choice(*LEVELS), "info", "Least level that is logged.", _LOG)
+LOG_FORMAT: Option[Any] = Option(
+    "log-format",
+    choice("text", "json"),
+    "text",
+    "How the log is written.",
+    _LOG,
+)
+LOG_LEVEL: Option[str] = Option(
+    "log-level",
+    choice(*LEVELS),
+    "info",
+    "Least level that is logged.",
+    _LOG,
+)
 ACCESS_LOG: Option[bool] = Option(
     "access-log",
     boolean(),
@@ -92,7 +144,12 @@ ACCESS_LOG: Option[bool] = Option(
 )
 
 MODEL_ID: Option[str | None] = Option(
-    "model-id", text("NAME"), None, "Name of the model in answers.", _SERVING, shows="its file's name"
+    "model-id",
+    text("NAME"),
+    None,
+    "Name of the model in answers.",
+    _SERVING,
+    shows="its file's name",
 )
 MAX_SEQS: Option[int | None] = Option(
     "max-seqs",
@@ -125,7 +182,11 @@ LOAD_TIMEOUT: Option[float] = Option(
     _SERVING,
 )
 PROMPT_CACHE: Option[bool] = Option(
-    "prompt-cache", boolean(), True, "Continue on what a bank already holds of a prompt.", _SERVING
+    "prompt-cache",
+    boolean(),
+    True,
+    "Continue on what a bank already holds of a prompt.",
+    _SERVING,
 )
 DRAIN: Option[float] = Option(
     "drain",
@@ -136,14 +197,34 @@ DRAIN: Option[float] = Option(
 )
 
 MAX_CLIENTS: Option[int] = Option(
-    "max-clients", integer(1, 65536), _DEFAULTS.clients, "Requests read or answered at once.", _LIMITS
+    "max-clients",
+    integer(1, 65536),
+    _DEFAULTS.clients,
+    "Requests read or answered at once.",
+    _LIMITS,
 )
-MAX_BODY: Option[int] = Option("max-body", size(), _DEFAULTS.body, "Largest request body.", _LIMITS, shows="64M")
+MAX_BODY: Option[int] = Option(
+    "max-body",
+    size(),
+    _DEFAULTS.body,
+    "Largest request body.",
+    _LIMITS,
+    shows="64M",
+)
 MAX_QUEUE: Option[int] = Option(
-    "max-queue", integer(1, 65536), _DEFAULTS.queue.max_queue, "Answers that may wait for a bank.", _LIMITS
+    "max-queue",
+    integer(1, 65536),
+    _DEFAULTS.queue.max_queue,
+    "Answers that may wait for a bank.",
+    _LIMITS,
 )
 MAX_QUEUE_BYTES: Option[int] = Option(
-    "max-queue-bytes", size(), _DEFAULTS.queue.max_bytes, "Bytes of requests that may wait.", _LIMITS, shows="256M"
+    "max-queue-bytes",
+    size(),
+    _DEFAULTS.queue.max_bytes,
+    "Bytes of requests that may wait.",
+    _LIMITS,
+    shows="256M",
 )
 MAX_QUEUE_AGE: Option[float] = Option(
     "max-queue-age",
@@ -170,10 +251,19 @@ STATE_DIR: Option[Path | None] = Option(
     shows="none: they end with it",
 )
 MAX_RESPONSES: Option[int] = Option(
-    "max-responses", integer(1, 1 << 31), _STORED.count, "Responses that are kept; the least used go first.", _STORE
+    "max-responses",
+    integer(1, LARGEST_COUNT),
+    _STORED.count,
+    "Responses that are kept; the least used go first.",
+    _STORE,
 )
 MAX_RESPONSE_BYTES: Option[int] = Option(
-    "max-response-bytes", size(), _STORED.size, "Bytes of responses that are kept.", _STORE, shows="256M"
+    "max-response-bytes",
+    size(),
+    _STORED.size,
+    "Bytes of responses that are kept.",
+    _STORE,
+    shows="256M",
 )
 RESPONSE_TTL: Option[float] = Option(
     "response-ttl",
@@ -193,10 +283,19 @@ TRACE: Option[Path | None] = Option(
     shows="none",
 )
 TRACE_FILES: Option[int] = Option(
-    "trace-files", integer(1, 1 << 31), _TRACED.count, "Traces that are kept; the oldest go first.", _TRACE
+    "trace-files",
+    integer(1, LARGEST_COUNT),
+    _TRACED.count,
+    "Traces that are kept; the oldest go first.",
+    _TRACE,
 )
 TRACE_BYTES: Option[int] = Option(
-    "trace-bytes", size(), _TRACED.size, "Bytes of traces that are kept.", _TRACE, shows="1G"
+    "trace-bytes",
+    size(),
+    _TRACED.size,
+    "Bytes of traces that are kept.",
+    _TRACE,
+    shows="1G",
 )
 
 MEM_FLOOR: Option[int | None] = Option(
@@ -224,7 +323,12 @@ PRINT_PLAN: Option[bool] = Option(
     flag_only=True,
 )
 CHECK_CONFIG: Option[bool] = Option(
-    "check-config", boolean(), False, "Print the serving plan as JSON and exit; opens no engine.", _PLAN, flag_only=True
+    "check-config",
+    boolean(),
+    False,
+    "Print the serving plan as JSON and exit; opens no engine.",
+    _PLAN,
+    flag_only=True,
 )
 
 PROGRAM = Program(

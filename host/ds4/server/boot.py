@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import json
 import logging
 import socket
 import ssl
@@ -25,15 +24,13 @@ import uvicorn
 from ds4.core import bind, components, expert_tables
 from ds4.core.chat import Dialect
 from ds4.core.dialects import Override, dialect
-from ds4.core.exits import Exit
 from ds4.core.families import State, contract_of
-from ds4.core.memory_plan import MemoryPlanError
 from ds4.core.options import WARM
 from ds4.core.settings import Settings
 from ds4.core.tokenizer import Tokenizer
-from ds4.errors import Cancelled, Ds4Error, SettingsError, UnsupportedModelError
+from ds4.errors import Cancelled, Ds4Error
 from ds4.server import arguments as args
-from ds4.server import plan_check
+from ds4.server import check_config
 from ds4.server.app import create_app
 from ds4.server.constraints import Constraints
 from ds4.server.disconnect import Door
@@ -43,12 +40,9 @@ from ds4.server.limits import Limits
 from ds4.server.many_models import many_models
 from ds4.server.ops import logs
 from ds4.server.ops.drain import Drain
-from ds4.server.ops.keys import Keyring
 from ds4.server.ops.listen import UnixSocket, listen, permissions
 from ds4.server.ops.reload import Reload, on_hangup
-from ds4.server.ops.tls import Tls
 from ds4.server.plan import ServingPlan
-from ds4.server.plan_check import Issue
 from ds4.server.prompts import Prompts
 from ds4.server.protocol import Protocol
 from ds4.server.response_store import ResponseStore, StoreLimits
@@ -118,8 +112,6 @@ class EngineThread(threading.Thread):
             chat = dialect(plan.inventory.metadata, tokenizer, Override.of(plan.settings))
             session = NativeSession(model, plan.session)
             try:
-                if (expected := plan.settings[args.EXPECT_PLAN]) is not None:
-                    plan_check.expected(expected, plan.contents())
                 self._run(session, tokenizer, chat, time.monotonic() - began)
             finally:
                 session.close()
@@ -145,7 +137,7 @@ class EngineThread(threading.Thread):
             model_id=plan.model_id,
             tokenizer=tokenizer,
             prompts=Prompts(tokenizer, chat, plan.session.n_ctx),
-            constraints=Constraints(tokenizer, frozenset() if chat is None else chat.visible),
+            constraints=Constraints(tokenizer, frozenset() if chat is None else chat.visible, service.metrics.shed),
             engine=self.engine,
             context=plan.session.n_ctx,
             fingerprint=plan.fingerprint,
@@ -164,9 +156,8 @@ class EngineThread(threading.Thread):
     def _progress(self, done: int, total: int) -> bool:
         part = done / total if total else 1.0
         self._owner.load_progress(part)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[Kloading {100 * part:.0f} %")
-            sys.stderr.flush()
+        if logs.on_terminal():
+            logs.tell(f"\r\033[Kloading {100 * part:.0f} %")
         return self.stopping
 
     def stop(self, *, now: bool = False) -> None:
@@ -211,7 +202,7 @@ class Server(uvicorn.Server):
         self.engine_ended()
 
     def _say_ready(self, served: Served, seconds: float) -> None:
-        clear = "\r\033[K" if sys.stderr.isatty() else ""
+        clear = "\r\033[K" if logs.on_terminal() else ""
         logs.say(f"{clear}ready in {seconds:.1f} s: {self._url}/v1  (Ctrl-C stops)")
 
     def engine_ended(self) -> None:
@@ -247,16 +238,31 @@ class Server(uvicorn.Server):
         self._drain.begin(self._drained)
 
     def _drained(self) -> None:
-        """Nothing is left to finish, or the time for it is over: listening ends."""
+        """Nothing is left to finish, or the time for it is over: what still runs is told so, and listening ends."""
         self.should_exit = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().shutdown(sockets)
-        self._service.close()
         if self._service.board is not None:
             self._service.board.stop(now=True)
         if self.thread is not None:
             self.thread.stop(now=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        cut = asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._cut)
+        await super().shutdown(sockets)
+        cut.cancel()
+        self._cut()
+        if tasks := self.server_state.tasks:
+            await asyncio.wait(tasks, timeout=1)
+        self._service.close()
+        if self._service.board is not None:
+            self._service.board.close()
+        if self.thread is not None:
+            self.thread.stop(now=True)
+
+    def _cut(self) -> None:
+        """Whoever has not taken its answer by now does not get it. To handlers that is a hang-up, which they know how
+        to end after; being cancelled is not."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def runners(self) -> list[Runner]:
         """The threads of engines that have not ended."""
@@ -271,22 +277,10 @@ def serve(settings: Settings) -> int:
     if not settings.given(args.ACCESS_LOG):
         each = settings[args.LOG_FORMAT] == "json"
     logs.configure(settings[args.LOG_FORMAT], settings[args.LOG_LEVEL], each_request=each)
-    try:
-        given, hosts, origins = settings[args.API_KEY], settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
-        keys = Keyring(given, settings[args.API_KEY_FILE], shared=settings[args.SHARED_CACHE])
-        tls = Tls.of(settings[args.TLS_CERT], settings[args.TLS_KEY], settings[args.TLS_KEY_PASSWORD_FILE])
-        context = tls.context() if tls is not None else None
-        plan = ServingPlan.make(settings)
-    except (MemoryPlanError, UnsupportedModelError, SettingsError) as error:
-        if not settings[args.CHECK_CONFIG]:
-            raise
-        issue = Issue("error", error.code, str(error))
-        sys.stdout.write(json.dumps({"issues": [issue.json()]}, indent=2) + "\n")
-        logs.say(f"ds4-server: {error}")
-        return int(Exit.USAGE)
     if settings[args.CHECK_CONFIG]:
-        sys.stdout.write(plan.json() + "\n")
-        return 0
+        return check_config.check(settings)
+    keys, tls, plan = check_config.keyring(settings), check_config.certificate(settings), check_config.plan(settings)
+    context = tls.context() if tls is not None else None
     store = ResponseStore(
         settings[args.STATE_DIR],
         StoreLimits(settings[args.MAX_RESPONSES], settings[args.MAX_RESPONSE_BYTES], settings[args.RESPONSE_TTL]),
@@ -310,12 +304,8 @@ def serve(settings: Settings) -> int:
         if settings[args.MODELS_MAX] > 1:
             service.board = many_models(plan, service, EngineThread)
         service.tracer = tracer
-        keeper = Doorkeeper(
-            host,
-            allow_hosts=hosts,
-            origins=origins,
-            max_header=service.limits.header,
-        )
+        hosts, origins = settings[args.ALLOW_HOST], settings[args.CORS_ORIGIN]
+        keeper = Doorkeeper(host, allow_hosts=hosts, origins=origins, max_header=service.limits.header)
         server = Server(_config(create_app(service, keeper, keys), context), plan, service, url, reloads)
         return _run(server, sock)
 
@@ -353,7 +343,7 @@ def _config(app: Door, context: ssl.SSLContext | None) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=IDLE_CONNECTION_SECONDS,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS + 2,
         ssl_context_factory=None if context is None else lambda config, default: context,
     )
 

@@ -10,38 +10,35 @@ One of them at most; null asks for nothing. Whatever cannot be used is a 400, be
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from ds4.core.chat import ChatRequest, Dialect, Prompt
 from ds4.core.constraint import grammar as grammars
-from ds4.core.constraint.chats import whole_answer
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Vocabulary
-from ds4.core.output.grammar.rules import any_calls
+from ds4.core.output.grammar.rules import ToolRules, any_calls
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
-from ds4.server.errors import from_error, invalid
+from ds4.server.errors import TurnedAway, from_error, invalid
+from ds4.server.grammar_pool import GrammarPool
 from ds4.server.request import Body, GenerationRequest
 
 T = TypeVar("T")
 
-COMPILE_SECONDS: Final = 10.0
-"""How long a request waits for its grammar. The compiler's own limits end it earlier."""
 _MAX_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """param: the field that asks. build: makes the grammar of its answers; slow enough to be called off the event loop.
-    told: what a dialect that tells its model of the format is given."""
+    told: what a dialect that tells its model of the format is given. source: what the grammar is built of."""
 
     param: str
     build: Callable[[], Grammar]
     told: Any = None
+    source: Any = None
 
 
 def openai_format(body: Body) -> Format | None:
@@ -85,7 +82,7 @@ def _typed(wanted: Body, holder: Body) -> Format | None:
                 raise invalid(f"'{holder.param('schema')}' is required.", holder.param("schema"), "missing_field")
             # Where the client says that it need not be strict, what is not known of a schema is passed over.
             lenient = holder.get("strict") is not None and not holder.boolean("strict")
-            return Format(holder.param("schema"), lambda: grammars.json_schema(schema, lenient=lenient), schema)
+            return Format(holder.param("schema"), lambda: grammars.json_schema(schema, lenient=lenient), schema, schema)
         case other:
             param = wanted.param("type")
             shown = "missing" if other is None else repr(other[:40])
@@ -95,9 +92,9 @@ def _typed(wanted: Body, holder: Body) -> Format | None:
 def _one(body: Body, *formats: Format | None) -> Format | None:
     given = [asked for asked in formats if asked is not None]
     if (text := body.text("grammar")) is not None:
-        given.append(Format("grammar", lambda: grammars.lark(text)))
+        given.append(Format("grammar", lambda: grammars.lark(text), source=text))
     if (pattern := body.text("regex")) is not None:
-        given.append(Format("regex", lambda: grammars.regex(pattern)))
+        given.append(Format("regex", lambda: grammars.regex(pattern), source=pattern))
     if len(given) > 1:
         names = " and ".join(f"'{asked.param}'" for asked in given)
         raise invalid(f"An answer can have one format: {names} exclude each other.", given[1].param)
@@ -105,51 +102,64 @@ def _one(body: Body, *formats: Format | None) -> Format | None:
 
 
 class Constraints:
-    """Grammars of requests, off the event loop: a pool of their own, for a client's hostile schema may keep it busy."""
+    """Grammars of requests, off the event loop: a pool of their own, for a client's hostile schema may keep it busy.
 
-    def __init__(self, tokenizer: Tokenizer, visible: Collection[str]) -> None:
+    turned_away: is told when a request is, since others keep the pool busy."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        visible: Collection[str],
+        turned_away: Callable[[TurnedAway], None] = lambda reason: None,
+        pool: GrammarPool | None = None,
+    ) -> None:
         self._vocabulary = Vocabulary(tokenizer, visible)
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="ds4-grammar")
+        self._pool = pool or GrammarPool()
+        self._turned_away = turned_away
 
     async def plain(self, asked: Format | None) -> Grammar | None:
         """The grammar of an answer that is nothing but what was asked for."""
-        return None if asked is None else await self.run(asked.build, asked.param)
+        return None if asked is None else await self.run(asked.build, asked.param, lambda: asked.source)
 
     async def of_chat(
         self, asked: Format | None, dialect: Dialect, chat: ChatRequest, prompt: Prompt
     ) -> Grammar | None:
         """The grammar of a chat's answer: reasoning first where there is any; with tools, calls in its place."""
-        grammar, rules = await self.plain(asked), chat.calls
-        if asked is not None and prompt.tools and dialect.openers:
-            rules = rules or any_calls(chat.tools)
-        # Calls that look like any JSON have no format beside them, which `whole_answer` says; but for forced ones.
-        told_apart = asked is None or not prompt.tools or bool(dialect.openers)
-        if rules is not None and dialect.calls_tools and (told_apart or rules.must):
-            return await self.run(lambda: dialect.grammar(prompt, rules, grammar), "tools")  # megabytes, of many tools
-        if grammar is None or asked is None:
+        if asked is None and (chat.calls is None or not dialect.calls_tools):
             return None
+        grammar = await self.plain(asked)
         may_think = chat.thinking is not False and chat.effort != "none"
-        return await self.run(lambda: whole_answer(grammar, dialect, prompt, may_think=may_think), asked.param)
+
+        def whole() -> Grammar:
+            rules = chat.calls or (any_calls(chat.tools) if prompt.tools else ToolRules(()))
+            if grammar is not None and prompt.tools and not dialect.openers and not rules.must:
+                told = "this model's tool calls look like any JSON, so an answer has no format beside them"
+                raise ConstraintError(told, code="tools")
+            return dialect.grammar(prompt, rules, grammar, may_think=may_think)
+
+        return await self.run(whole, "tools" if asked is None else asked.param)
 
     async def compile(self, request: GenerationRequest) -> None:
         """Makes the matcher of a request that has a grammar. ApiError 400 for one that allows no answer."""
         grammar = request.grammar
         if grammar is not None and request.matcher is None:
-            request.matcher = await self.run(lambda: self._vocabulary.matcher(grammar), request.constrained_by)
+            by = request.constrained_by
+            request.matcher = await self.run(lambda: self._vocabulary.matcher(grammar), by, lambda: grammar.lark)
 
-    async def run(self, work: Callable[[], T], param: str | None) -> T:
-        """The result of what compiles for the field `param`. ApiError 400 where that fails or takes too long."""
+    async def run(self, work: Callable[[], T], param: str | None, source: Callable[[], object] | None = None) -> T:
+        """The result of what compiles for the field `param`. source: what it compiles, as JSON, off the event loop too.
+        ApiError 400 where that fails or takes too long, 503 where others keep it from beginning."""
         try:
-            future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-            return await asyncio.wait_for(future, COMPILE_SECONDS)
+            return await self._pool.run(work, source)
         except ConstraintError as error:
             if error.code == "busy":
+                self._turned_away("grammar_busy")
                 raise from_error(error) from error
             named = "The grammar" if param is None else f"'{param}'"
+            if error.code == "slow":
+                message = f"{named} takes more than {self._pool.run_seconds:g} s to compile."
+                raise invalid(message, param, "grammar_timeout") from error
             raise invalid(f"{named} cannot be used: {error}.", param, f"invalid_{error.code}") from error
-        except TimeoutError:
-            message = f"The grammar took more than {COMPILE_SECONDS:g} s to compile."
-            raise invalid(message, param, "grammar_timeout") from None
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()

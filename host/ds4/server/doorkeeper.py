@@ -144,7 +144,8 @@ def _bare(host: str) -> str:
     """A Host header's name, without port and brackets, in lower case."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, port = host[1:].partition("]")
+        return name if not port or (port[0] == ":" and port[1:].isdigit()) else host
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() and ":" not in name else host).rstrip(".")
 

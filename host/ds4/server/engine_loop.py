@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from ds4.errors import Cancelled, ConstraintError, Ds4Error
 from ds4.server.delivery import Delivery
-from ds4.server.errors import ApiError, from_error, shed
+from ds4.server.errors import ApiError, TurnedAway, from_error, shed
 from ds4.server.events import Failed, HungUp, Progress
 from ds4.server.job import Choice, Job
 from ds4.server.limits import Limits
@@ -64,6 +64,10 @@ class StepSession(Protocol):
     def truncate(self, bank: int, length: int) -> None: ...
     def copy(self, source: int, target: int, length: int) -> None: ...
     def cancel(self) -> None: ...
+
+
+_LATE: tuple[TurnedAway, ...] = ("queue_age", "grammar_busy")
+"""Why a request may yet be turned away when it has been queued."""
 
 
 class EngineLoop:
@@ -191,7 +195,7 @@ class EngineLoop:
             with changed:
                 now = clock()
                 for job in self.lobby.release(now):
-                    self._fail(job.choices[0], self._shed("queue_age"))
+                    self._fail(job.choices[0], shed("queue_age"))
                 step = scheduler.plan(now)
                 for timeline in step.admitted if step is not None else ():
                     self.lobby.admitted(self._choices[timeline.key].job, timeline)
@@ -355,7 +359,10 @@ class EngineLoop:
             self._end(other, "error")
             self._forget(other.timeline.key)
         if choice.job.fail():
-            self._metrics.failed += 1
+            if (reason := next((late for late in _LATE if late == error.code), None)) is not None:
+                self._metrics.shed(reason)
+            else:
+                self._metrics.failed += 1
             choice.job.account.error = error.code or "error"
             self._metrics.last = choice.job.account
             self._delivery.put(choice.job, Failed(error))

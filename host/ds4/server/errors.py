@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 from ds4.errors import (
     Cancelled,
@@ -19,7 +20,7 @@ from ds4.errors import (
     TemplateError,
     TokenizerError,
 )
-from ds4.server.schedule.admission import ANSWERS, Shed
+from ds4.server.schedule.admission import ANSWERS, REASONS, Shed
 
 CLIENT_GONE = 499
 """nginx's number for "the client closed the connection"; it reaches metrics and logs, never a client."""
@@ -79,7 +80,12 @@ def context_length(context: int, prompt: int, param: str) -> ApiError:
     )
 
 
-_SHEDS: dict[Shed, str] = {
+TurnedAway = Shed | Literal["grammar_busy"]
+"""Why a request is turned away, also where nothing of it was queued; the label of the sheds metric."""
+TURNED_AWAY: tuple[TurnedAway, ...] = (*REASONS, "grammar_busy")
+
+_GRAMMAR_BUSY = (503, 5)  # as ANSWERS has it for the others
+_SHEDS: dict[TurnedAway, str] = {
     "queue_depth": "The queue is full. Please retry later.",
     "queue_bytes": "The queue holds too many bytes of requests. Please retry later.",
     "client_share": "Too many of your requests wait already, and others wait too. Please retry later.",
@@ -89,15 +95,16 @@ _SHEDS: dict[Shed, str] = {
     "slow_reader": "The client reads its answer too slowly.",
     "stopping": "The server is shutting down.",
     "loading": "The model is still loading.",
+    "grammar_busy": "Grammars of other requests keep the server busy. Please retry later.",
 }
 
 
 SHEDS = frozenset(_SHEDS)
 
 
-def shed(reason: Shed) -> ApiError:
+def shed(reason: TurnedAway) -> ApiError:
     """The answer to a request that is turned away."""
-    status, retry_after = ANSWERS[reason]
+    status, retry_after = _GRAMMAR_BUSY if reason == "grammar_busy" else ANSWERS[reason]
     return ApiError(status, _SHEDS[reason], code=reason, retry_after=retry_after or None)
 
 
@@ -111,8 +118,7 @@ def from_error(error: Exception) -> ApiError:
         case ConstraintError(code="broken"):
             return ApiError(500, f"The answer left its grammar: {error}", code="constraint")
         case ConstraintError(code="busy"):
-            message = "Grammars of other requests keep the server busy. Please retry later."
-            return ApiError(503, message, code="grammar_busy", retry_after=5)
+            return shed("grammar_busy")
         case ConstraintError():
             return invalid(str(error), None, f"invalid_{error.code}")
         case SamplingError():

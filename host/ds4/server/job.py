@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ds4.core.constraint.budget import Closing
+from ds4.server import limits
 from ds4.server.answer import Reader, Reason
 from ds4.server.events import CallsVoid, Channel, Delta, Event, Finished, TokenLogprob
 from ds4.server.ops.account import Account
@@ -16,7 +17,6 @@ from ds4.server.schedule.sequence import Sequence as Timeline
 from ds4.server.text import ChoiceText, Decoder
 from ds4.sys.descriptors import SamplerDesc
 
-_UINT64 = (1 << 64) - 1
 IMPOSSIBLE = -9999.0
 """The least log-probability that a client is told."""
 _ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: seeds of one request's choices lie far apart
@@ -88,7 +88,7 @@ class Choice:
         return self.closing.mask(self.reasoning_tokens, self.reader.reasoning, held)
 
     def sampler(self) -> SamplerDesc:
-        seed = (self.job.seed + self.index * _ODD) & _UINT64
+        seed = (self.job.seed + self.index * _ODD) & limits.UINT64
         return self.job.sampling.desc(len(self.timeline.prompt), seed)
 
     def keep_logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> None:

@@ -6,6 +6,12 @@ from dataclasses import dataclass, field
 
 from ds4.server.schedule.admission import QueueLimits
 
+UINT64 = (1 << 64) - 1
+"""Largest seed; seeds count modulo one more."""
+
+LARGEST_COUNT = 1 << 31
+"""Of tokens, of what is kept, and the like: far more than there can be, and what larger ones count as."""
+
 MAX_NESTING = 64
 """Depth of arrays and objects in a body."""
 
@@ -22,6 +28,11 @@ MAX_STOPS = 16
 MAX_STOP_CHARS = 1024
 MAX_BIASES = 1024
 MAX_TOP_LOGPROBS = 20
+
+MAX_HELD_TOOLS = 128
+"""Tools of a request whose calls are held to a schema (`strict`) or a grammar."""
+MAX_HELD_CHARS = 512 << 10
+"""Characters of those schemas and grammars together."""
 
 MAX_METADATA = 16
 MAX_METADATA_KEY = 64

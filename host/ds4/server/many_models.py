@@ -16,7 +16,7 @@ from ds4.server import arguments as args
 from ds4.server.fleet import Fleet
 from ds4.server.fleet_memory import FleetMemory
 from ds4.server.plan import ServingPlan
-from ds4.server.roster import Offer, Roster
+from ds4.server.roster import OfferedModel, Roster
 from ds4.server.switching import Owner, Runner, Switchboard
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Opening:
         self._settings, self._service, self._open = settings, service, open
         self.memory = FleetMemory()
 
-    def plan(self, offer: Offer, *, narrow: bool) -> ServingPlan:
+    def plan(self, offer: OfferedModel, *, narrow: bool) -> ServingPlan:
         plan = ServingPlan.make(settings_of(self._settings, offer), self.memory.room())
         memory = plan.memory
         asked = self._settings[CTX], self._settings[args.MAX_SEQS]
@@ -59,7 +59,7 @@ class Opening:
         gc.freeze()
 
 
-def settings_of(settings: Settings, offer: Offer) -> Settings:
+def settings_of(settings: Settings, offer: OfferedModel) -> Settings:
     """The server's settings, for another model."""
     values = dict(settings.values)
     for option, value in ((MODEL, str(offer.path)), (args.MODEL_ID, offer.name), (args.EXPECT_PLAN, None)):
@@ -70,7 +70,7 @@ def settings_of(settings: Settings, offer: Offer) -> Settings:
 def many_models(plan: ServingPlan, service: Service, open: Open) -> Switchboard:
     """plan: of the default model, which is loaded first. Raises what the catalog raises."""
     settings = plan.settings
-    roster = Roster(Offer(plan.model_id, plan.path), lambda: catalog.entries(settings[MODEL_DIR]))
+    roster = Roster(OfferedModel(plan.model_id, plan.path), lambda: catalog.entries(settings[MODEL_DIR]))
     opening = Opening(settings, service, open)
     opening.memory.admit(plan.model_id, plan.memory)
     fleet = Fleet(settings[args.MODELS_MAX], idle=settings[args.MODEL_IDLE])

@@ -12,11 +12,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ds4.server.ops.account import Account, Outcome
-from ds4.server.schedule.admission import Shed
 from ds4.server.schedule.banks import Reuse
 
 if TYPE_CHECKING:
     from ds4.server.engine_loop import EngineLoop
+    from ds4.server.errors import TurnedAway
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _GAPS = (0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
@@ -68,7 +68,7 @@ class Metrics:
         self.queue_seconds = Histogram(_SECONDS)
         self.last: Account | None = None
 
-    def shed(self, reason: Shed) -> None:
+    def shed(self, reason: TurnedAway) -> None:
         self.sheds[reason] += 1
 
     def response(self, route: str, status: int) -> None:

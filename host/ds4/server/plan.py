@@ -173,7 +173,7 @@ def _model_id(settings: Settings, path: Path) -> str:
     if any(settings[MODEL] == model.name for model in catalog.EMBEDDED):
         return settings[MODEL]
     shard = inventory.shard_name(path.name)
-    return shard.stem if shard is not None else path.name.removesuffix(".gguf")
+    return catalog.readable(shard.stem if shard is not None else path.name.removesuffix(".gguf"))
 
 
 def _fingerprint(files: inventory.Inventory, session: SessionDesc) -> str:

@@ -95,11 +95,17 @@ def expected(path: Path, plan: Mapping[str, Any]) -> None:
     what differs from minute to minute, are not looked at."""
     try:
         wanted = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot be read: {error}", subject=f"--expect-plan {path}") from None
+    except RecursionError:
+        raise SettingsError("holds no plan", subject=f"--expect-plan {path}", found="JSON nested too deep") from None
+    except OSError as error:
+        raise SettingsError(f"cannot read it: {error.strerror}", subject=f"--expect-plan {path}") from None
+    except ValueError as error:
+        raise SettingsError(f"holds no plan: {error}", subject=f"--expect-plan {path}", expected="JSON") from None
     if not isinstance(wanted, dict):
         raise SettingsError("holds no plan", subject=f"--expect-plan {path}", expected="a JSON object")
     stable = {key: value for key, value in wanted.items() if key not in VOLATILE}
+    if not stable:
+        raise SettingsError("holds nothing to compare", subject=f"--expect-plan {path}", expected="a plan's keys")
     if differing := list(_differences(stable, plan, "")):
         raise SettingsError("another plan: " + "; ".join(differing), subject=f"--expect-plan {path}")
 

@@ -6,6 +6,9 @@ to drop a client who does not read; and each of its messages costs a task's wake
 While a pipelined request waits for the answer before it, uvicorn stops reading, and tells only the last request that
 the connection is lost: who pipelined and hung up would keep a bank to the end of the answer. Here reading goes on, what
 comes is kept as it came until its turn, and every request of a lost connection hears of it.
+
+uvicorn cuts the connection at bytes that are no HTTP, even while a whole request is being answered: a client that
+miscounts its body would never hear why. Here what is whole is answered, what is not is told so, and then it is cut.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class Protocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._unanswered: deque[RequestResponseCycle] = deque()  # in order, the running one first
         self._ahead = bytearray()
+        self._broken = False  # what comes further means nothing
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -68,6 +72,8 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._broken:
+            return
         if self.pipeline:
             self._ahead += data
             if len(self._ahead) > MAX_AHEAD:
@@ -125,6 +131,8 @@ class Protocol(HttpToolsProtocol):
         self._head_arrived()
         super().on_headers_complete()
         if self.cycle is not None:
+            if self.scope["http_version"] == "1.0":
+                self.cycle.__class__ = ToTheEnd  # before its task has begun
             self._unanswered.append(self.cycle)
 
     def on_message_complete(self) -> None:
@@ -137,7 +145,12 @@ class Protocol(HttpToolsProtocol):
     def _reject(self, error: ApiError) -> None:
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:  # else an answer is on its way and may not be mixed up
+        self._broken = True
+        whole = [one for one in self._unanswered if not (one.response_complete or one.more_body)]
+        if whole:
+            whole[-1].keep_alive = False  # the connection ends with its answer
+            return
+        if not any(one.response_started and not one.response_complete for one in self._unanswered):
             body = error.body()
             self.transport.write(
                 b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
@@ -145,3 +158,18 @@ class Protocol(HttpToolsProtocol):
                 % (error.status, HTTPStatus(error.status).phrase.encode(), len(body), body)
             )
         self.transport.close()
+
+
+class ToTheEnd(RequestResponseCycle):
+    """An answer to HTTP/1.0, which knows no chunks: where its length is not said, it ends with the connection."""
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            if not any(name.lower() == b"content-length" for name, _ in message.get("headers", ())):
+                self.chunked_encoding = False
+                self._measured = False
+        elif not self._measured:
+            self.expected_content_length = len(message.get("body", b""))
+        await super().send(message)
+
+    _measured = True

@@ -20,6 +20,7 @@ from ds4.core.chat import ChatRequest
 from ds4.core.constraint.budget import Budget
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Matcher
+from ds4.core.json_kinds import kind
 from ds4.core.sampling import Sampling
 from ds4.server import limits
 from ds4.server.answer import ChatAnswer
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _REST_OF_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
-_UINT64 = (1 << 64) - 1
 
 
 @dataclass(slots=True)
@@ -151,23 +151,6 @@ def _check_nesting(raw: bytes) -> None:
         depth += 1 if bracket in b"[{" else -1
         if depth > limits.MAX_NESTING:
             raise invalid(f"The body is nested more than {limits.MAX_NESTING} levels deep.", code="invalid_json")
-
-
-def kind(value: object) -> str:
-    """JSON's name for a value's type."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
 
 
 def wrong_type(param: str, expected: str, found: object) -> ApiError:
@@ -294,10 +277,10 @@ def tail_calls(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def read_options(body: Body, defaults: Sampling, n_vocab: int) -> Options:
     """The shared fields of chat and completions. defaults: what the model recommends where the client says nothing."""
     for name in ("max_tokens", "max_completion_tokens"):
-        body.integer(name, 1, 1 << 31, clamp=True)
-    max_tokens = body.integer("max_completion_tokens", 1, 1 << 31, clamp=True)
+        body.integer(name, 1, limits.LARGEST_COUNT, clamp=True)
+    max_tokens = body.integer("max_completion_tokens", 1, limits.LARGEST_COUNT, clamp=True)
     if max_tokens is None:
-        max_tokens = body.integer("max_tokens", 1, 1 << 31, clamp=True)
+        max_tokens = body.integer("max_tokens", 1, limits.LARGEST_COUNT, clamp=True)
     told = body.nested("stream_options")
     usage, progress = told.boolean("include_usage"), told.boolean("include_progress")
     return Options(
@@ -320,8 +303,8 @@ def read_sampling(body: Body, defaults: Sampling, n_vocab: int) -> Sampling:
         value = body.number(name)
         return default if value is None else value
 
-    seed = body.integer("seed", -(1 << 63), _UINT64)
-    top_k = body.integer("top_k", -1, 1 << 31, clamp=True)  # -1: off, as other servers have it
+    seed = body.integer("seed", -(1 << 63), limits.UINT64)
+    top_k = body.integer("top_k", -1, limits.LARGEST_COUNT, clamp=True)  # -1: off, as other servers have it
     repetition = "repetition_penalty" if body.get("repetition_penalty") is not None else "repeat_penalty"
     return Sampling(
         temperature=pick("temperature", defaults.temperature),
@@ -332,7 +315,7 @@ def read_sampling(body: Body, defaults: Sampling, n_vocab: int) -> Sampling:
         frequency_penalty=pick("frequency_penalty", defaults.frequency_penalty),
         presence_penalty=pick("presence_penalty", defaults.presence_penalty),
         logit_bias=_biases(body, n_vocab),
-        seed=None if seed is None else seed & _UINT64,
+        seed=None if seed is None else seed & limits.UINT64,
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
@@ -26,6 +27,8 @@ from typing import Any, TypeVar
 
 from ds4.errors import SettingsError
 from ds4.server.errors import ApiError, shed
+
+log = logging.getLogger("ds4.server")
 
 T = TypeVar("T")
 Item = dict[str, Any]
@@ -150,6 +153,7 @@ class ResponseStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:
+            log.error("the response store failed: %s", error)
             raise ApiError(500, f"The response store failed: {error}.", code="response_store") from error
 
     # ---- on the store's thread -------------------------------------------------------------------------------------
@@ -171,9 +175,7 @@ class ResponseStore:
             return self._prepared(db, str(path))
         except sqlite3.Error as error:
             db.close()
-            locked = "locked" in str(error)
-            why = "is in use by another server" if locked else f"is no store of responses that can be read: {error}"
-            raise SettingsError(why, subject=str(path)) from None
+            raise SettingsError(_why(error), subject=str(path)) from None
         except SettingsError:
             db.close()
             raise
@@ -328,7 +330,22 @@ class _Transaction(AbstractContextManager[None]):
         self._db.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._db.execute("COMMIT" if error is None else "ROLLBACK")
+        try:
+            if error is None:
+                self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:  # some failures, as of a full disk, have rolled it back already
+                self._db.execute("ROLLBACK")
+
+
+def _why(error: sqlite3.Error) -> str:
+    """Why a store cannot be opened."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "is in use by another server"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+        return f"is no store of responses that can be read: {error}"
+    return f"cannot keep responses: {error}"  # a full disk, one that fails, or permissions
 
 
 def _dump(value: object) -> str:

@@ -20,7 +20,7 @@ _NAMED = 40  # names that a refusal lists
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedModel:
     """A model by its name. path: the file, or the first of its shards."""
 
     name: str
@@ -31,12 +31,15 @@ class Roster:
     """default: the model of -m, whatever its name. listing: reads the catalog; slow, and may raise Ds4Error."""
 
     def __init__(
-        self, default: Offer, listing: Callable[[], list[catalog.Entry]], clock: Callable[[], float] = time.monotonic
+        self,
+        default: OfferedModel,
+        listing: Callable[[], list[catalog.Entry]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.default = default
         self._listing, self._clock = listing, clock
-        self._offers: dict[str, Offer] = {}
-        self._names: Mapping[str, Offer] = {}
+        self._offers: dict[str, OfferedModel] = {}
+        self._names: Mapping[str, OfferedModel] = {}
         self._facts: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}
         self._read_at = 0.0
         self.refresh()
@@ -48,7 +51,7 @@ class Roster:
         names = {default.name.lower(): default}
         for entry in entries:
             same = os.path.realpath(entry.path) == os.path.realpath(default.path)
-            offer = default if same else Offer(entry.name, entry.path)
+            offer = default if same else OfferedModel(entry.name, entry.path)
             if names.setdefault(entry.name.lower(), offer) is offer and not same:
                 offers[offer.name] = offer  # of two with one name the first is meant, as with -m
         for alias in ALIASES:
@@ -59,10 +62,10 @@ class Roster:
     def stale(self) -> bool:
         return self._clock() - self._read_at >= REREAD_SECONDS
 
-    def offers(self) -> list[Offer]:
+    def offers(self) -> list[OfferedModel]:
         return list(self._offers.values())
 
-    def find(self, name: str | None) -> Offer | None:
+    def find(self, name: str | None) -> OfferedModel | None:
         """The model that a name means; none, or an empty one, means the default."""
         return self._names.get(name.lower()) if name else self.default
 
@@ -76,7 +79,7 @@ class Roster:
             param="model",
         )
 
-    def facts(self, offer: Offer) -> dict[str, Any] | None:
+    def facts(self, offer: OfferedModel) -> dict[str, Any] | None:
         """What is known of a model without loading it; None: its file is no model that can be served. Off the event
         loop: the first look at a file reads its metadata."""
         try:

@@ -19,7 +19,7 @@ from ds4.server.disconnect import Connection
 from ds4.server.errors import ApiError, ClientGone, shed
 from ds4.server.fleet import Action, Berth, Failure, Fleet, Load
 from ds4.server.fleet_memory import FleetMemory
-from ds4.server.roster import Offer, Roster
+from ds4.server.roster import OfferedModel, Roster
 
 if TYPE_CHECKING:
     from ds4.server.service import Served, Service
@@ -51,7 +51,7 @@ class Source(Protocol):
 
     memory: FleetMemory
 
-    def plan(self, offer: Offer, *, narrow: bool) -> Any: ...
+    def plan(self, offer: OfferedModel, *, narrow: bool) -> Any: ...
     def runner(self, plan: Any, owner: Owner) -> Runner: ...
     def closed(self, name: str) -> None: ...
 
@@ -94,11 +94,11 @@ class Switchboard:
         self._waiting: set[asyncio.Future[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._stopping = False
+        self._stopping = self._closed = False
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
-    async def offer(self, name: str | None) -> Offer:
+    async def offer(self, name: str | None) -> OfferedModel:
         """The model that a name means. ApiError (404) with what there is."""
         found = self.roster.find(name)
         if found is None and self.roster.stale:
@@ -170,7 +170,7 @@ class Switchboard:
                 return self._giving_back(berth)
         raise Ds4Error("the model is not loaded", subject=served.model_id, code="model_gone")
 
-    async def unload(self, name: str) -> Offer:
+    async def unload(self, name: str) -> OfferedModel:
         """Unloads a model that nobody uses; one that is not loaded is as it should be. ApiError (409) for others."""
         offer = await self.offer(name)
         berth = self.fleet.berths.get(offer.name)
@@ -201,13 +201,13 @@ class Switchboard:
 
         return give_back
 
-    def _deadline(self, offer: Offer, began: float) -> float:
+    def _deadline(self, offer: OfferedModel, began: float) -> float:
         berth = self.fleet.berths.get(offer.name)
         if berth is not None and berth.phase == "loading":
             return berth.since + self._load_timeout
         return began + self.service.limits.queue.max_age
 
-    def _too_late(self, offer: Offer) -> ApiError:
+    def _too_late(self, offer: OfferedModel) -> ApiError:
         berth = self.fleet.berths.get(offer.name)
         if berth is not None and berth.phase == "loading":
             self.service.metrics.shed("loading")
@@ -217,7 +217,7 @@ class Switchboard:
         self.service.metrics.shed("queue_age")
         return shed("queue_age")
 
-    def _refusal(self, offer: Offer, failure: Failure) -> ApiError:
+    def _refusal(self, offer: OfferedModel, failure: Failure) -> ApiError:
         later = max(1, round(failure.until - self._clock()))
         told = self._told(offer, failure.error)
         if isinstance(failure.error, MemoryPlanError):
@@ -225,7 +225,7 @@ class Switchboard:
         return ApiError(503, told, code="load_failed", param="model", retry_after=later)
 
     @staticmethod
-    def _told(offer: Offer, error: Exception) -> str:
+    def _told(offer: OfferedModel, error: Exception) -> str:
         """An error for clients, who are not told where files lie."""
         if not isinstance(error, Ds4Error):
             return f"The model {offer.name!r} could not be loaded; the server's log says why."
@@ -342,6 +342,8 @@ class Switchboard:
 
     def ended(self, member: Member) -> None:
         """Its thread is about to end: asked to, or by an error."""
+        if self._closed:
+            return  # nobody is left for whom to keep account, nor a thread that could wait for this one
         if member.served is not None:
             self.service.retire(member.served)
         self.fleet.berths[member.name].phase = "leaving"
@@ -374,6 +376,11 @@ class Switchboard:
             if member.runner is not None and (now or member.served is None):
                 member.runner.stop(now=True)
         self._wake()
+
+    def close(self) -> None:
+        """The event loop is about to end. Whoever waits for the `runners` waits for all of this."""
+        self.stop(now=True)
+        self._closed = True
 
     def runners(self) -> list[Runner]:
         return [member.runner for member in self._members.values() if member.runner is not None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ds4.core.trace import Choice, Outcome, Token, Trace, encode
+from ds4.core.trace import Outcome, Token, Trace, TracedChoice, encode
 from ds4.errors import SettingsError
 from ds4.server.job import Job
 from ds4.server.request import GenerationRequest
@@ -81,14 +81,25 @@ class Recording:
 
         return recorded
 
-    def close(self, *, gone: bool) -> None:
+    def answered(self, answer: bytes) -> None:
+        """An answer that is kept instead of sent."""
+        self._wire += answer
+
+    def close(self, *, gone: bool, failed: bool = False) -> None:
         """The answer is over. A request that never came to the queue leaves nothing."""
         if not self._jobs:
             return
-        outcome: Outcome = "gone" if gone else "failed" if self._jobs[-1].failed else "finished"
+        outcome: Outcome = "gone" if gone else "failed" if failed or self._jobs[-1].failed else "finished"
         request = self._request
         choices = [
-            Choice(one.timeline.prompt, job.sampling, one.sampler().seed, list(request.stop), request.ignore_eos)
+            TracedChoice(
+                prompt=one.timeline.prompt,
+                sampling=job.sampling,
+                seed=one.sampler().seed,
+                stop=list(request.stop),
+                ignore_eos=request.ignore_eos,
+                held=job.request.held,
+            )
             for job in self._jobs
             for one in job.choices
         ]

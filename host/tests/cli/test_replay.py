@@ -54,6 +54,11 @@ def test_a_real_trace_replays_token_for_token_and_a_changed_one_names_the_token(
     done = replayed(file, "--numeric", numeric)
     told = f"choice {changed['choice']}: token {index} of 24 differs: recorded {changed['token']}, drawn {was}\n"
     assert done.returncode == 1 and told in done.stdout
+    at = 2 + changed["choice"]
+    held = b"".join([*lines[:at], lines[at].replace(b'"held":false', b'"held":true'), *lines[at + 1 :]])
+    file.write_bytes(held)
+    done = replayed(file, "--numeric", numeric)
+    assert done.returncode == 1 and "held to a grammar or a budget, which is not replayed" in done.stdout
     file.write_bytes(b"".join(lines[:-1]))
     done = replayed(file, "--numeric", numeric)
     assert done.returncode == 1 and "cut short" in done.stderr

@@ -12,6 +12,8 @@ from ds4.core import catalog, inventory
 from ds4.core.constraint import grammar as grammars
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.constraint.matcher import Matcher, Vocabulary
+from ds4.core.output.grammar.frame import tool_grammar
+from ds4.core.output.grammar.rules import ToolRules
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError, SettingsError
 from hypothesis import given, settings
@@ -150,7 +152,8 @@ def test_a_token_that_the_mask_forbids_breaks_the_answer(model: Model) -> None:
 
 
 def test_reasoning_is_free_up_to_its_end(model: Model) -> None:
-    reasoned = grammars.after_reasoning(grammars.json_schema(PERSON), "</think>")
+    person_form = grammars.json_schema(PERSON)
+    reasoned = tool_grammar(None, ToolRules(()), thinking=True, tags=("", "</think>"), answer=person_form)
     person = '{"name": "Ada", "age": 36, "tags": ["b/c"], "more": null}'
     assert model.takes(reasoned, f'Let me {{"think": 1\n</ think.</think>{person}')
     assert model.takes(reasoned, f"</think>\n\n{person}")
@@ -160,17 +163,19 @@ def test_reasoning_is_free_up_to_its_end(model: Model) -> None:
 
 
 def test_an_answer_may_open_reasoning_itself_or_not(model: Model) -> None:
-    reasoned = grammars.after_reasoning(grammars.regex("[0-9]+"), "</think>", opening="<think>")
+    tags, number = ("<think>", "</think>"), grammars.regex("[0-9]+")
+    reasoned = tool_grammar(None, ToolRules(()), thinking=False, tags=tags, answer=number)
     assert model.takes(reasoned, "42") and model.takes(reasoned, "<think>\nhm</think>42")
     assert not model.takes(reasoned, "hm</think>42")
+    plain = tool_grammar(None, ToolRules(()), thinking=False, tags=tags, answer=number, may_think=False)
+    assert model.takes(plain, "42") and not model.takes(plain, "<think>\nhm</think>42")
 
 
-def test_either_grammar_is_enough(model: Model) -> None:
-    both = grammars.either(grammars.json_object(), grammars.behind(["<tool_call>", "\n\n<｜DSML｜calls>"]))
-    for text in ('{"a": [1]}', '<tool_call>\n{"x', "\n\n<｜DSML｜calls>\n<x>", "<tool_call>"):
-        assert model.takes(both, text), text
-    for text in ("Hello", '{"a"', "<tool", "[1]"):
-        assert not model.takes(both, text), text
+def test_white_space_before_an_answer_comes_only_behind_reasoning(model: Model) -> None:
+    tags, form = ("<think>", "</think>"), grammars.json_object()
+    reasoned = tool_grammar(None, ToolRules(()), thinking=False, tags=tags, answer=form)
+    assert model.takes(reasoned, "<think>hm</think>\n\n{}") and model.takes(reasoned, "{}")
+    assert not model.takes(reasoned, "\n{}")
 
 
 def test_white_space_comes_to_an_end(model: Model) -> None:

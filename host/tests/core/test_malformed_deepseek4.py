@@ -4,14 +4,15 @@ files of their own, numbers that are none or too large together, and vocabularie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from ds4.core import bind, gguf, inventory
+from ds4.core import bind, inventory
 from ds4.core.families import deepseek4
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import Ds4Error, ModelFileError, TokenizerError
+from support.changed_deepseek4 import OPTIONAL, Change, inventory_of, put
 from support.gguf_writer import (
     ARRAY,
     BOOL,
@@ -44,16 +45,7 @@ from support.tiny_deepseek4 import (
     tiny_tensors,
 )
 
-Change = Callable[[GgufWriter], object]
 SHAPES = {"flash": FLASH, "pro": PRO}
-OPTIONAL = {
-    *("vocab_size", "attention.head_count_kv", "attention.value_length", "expert_gating_func", "swiglu_clamp_shexp"),
-    *("rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.type"),
-}
-
-
-def _inventory(writer: GgufWriter, name: str = "x.gguf") -> inventory.Inventory:
-    return inventory.merge((gguf.parse(writer.build(), Path(name)),))
 
 
 def _told(error: Ds4Error) -> tuple[str, str]:
@@ -64,13 +56,13 @@ def _told(error: Ds4Error) -> tuple[str, str]:
 
 def _refused(writer: GgufWriter) -> tuple[str, str]:
     with pytest.raises(ModelFileError) as caught:
-        bind.plan(_inventory(writer))
+        bind.plan(inventory_of(writer))
     return _told(caught.value)
 
 
 def _put(w: GgufWriter, key: str, kind: int, payload: bytes) -> GgufWriter:
-    w.keys = [entry for entry in w.keys if entry[0] != string(f"{ARCH}.{key}")]
-    return w.raw(f"{ARCH}.{key}", kind, payload)
+    put(f"{ARCH}.{key}", kind, payload)(w)
+    return w
 
 
 def _numbers(w: GgufWriter, **values: float) -> GgufWriter:
@@ -96,7 +88,7 @@ def _faults(tensor: Tensor) -> list[tuple[str, dict[str, object]]]:
 
 
 def test_the_pro_like_file_is_right() -> None:
-    plan = bind.plan(_inventory(tiny_deepseek4(PRO)))
+    plan = bind.plan(inventory_of(tiny_deepseek4(PRO)))
     own = plan.hparams.dsv4
     assert own is not None and (own.ratios, own.hc_count, own.n_expert_used) == ((128, 128, 4, 128), 4, 3)
     assert {slot.name for slot in plan.slots} == {tensor.name for tensor in tiny_tensors(PRO)}
@@ -106,7 +98,7 @@ def test_the_pro_like_file_is_right() -> None:
 def test_each_key_of_a_pro_like_file_has_errors_of_its_own(key: str) -> None:
     kind = next((kind for name, kind, _ in keys_of(PRO) if name == key), ARRAY)
     name = f"{ARCH}.{key}"
-    if key not in OPTIONAL:
+    if key not in OPTIONAL | {"rope.scaling.type"}:
         assert _refused(tiny_deepseek4(PRO).without(name)) == ("metadata_missing", name)
     wrong = {U32: (STRING, string("8")), F32: (U32, scalar(U32, 1)), ARRAY: (ARRAY, array(BOOL, [True] * 4))}
     kind_put, payload = wrong.get(kind, (F32, scalar(F32, 1.0)))
@@ -225,8 +217,8 @@ def _joined(shape: str, layout: str, change: Change) -> bind.BindPlan:
     sibling = GgufWriter().string("general.architecture", ARCH)
     sibling.tensors += _block(layout, shape)
     change(sibling)
-    model = _inventory(tiny_deepseek4(SHAPES[shape]))
-    return bind.plan(deepseek4.attach(model, _inventory(sibling, "x-mtp.gguf")))
+    model = inventory_of(tiny_deepseek4(SHAPES[shape]))
+    return bind.plan(deepseek4.attach(model, inventory_of(sibling, "x-mtp.gguf")))
 
 
 @pytest.mark.parametrize(("shape", "layout", "name"), BLOCKS)
@@ -266,49 +258,41 @@ def test_a_drafting_file_may_do_without_tables_norm_and_head() -> None:
     assert own is not None and own.n_mtp == 1
 
 
-def _write(key: str, kind: int, payload: bytes) -> Change:
-    def change(w: GgufWriter) -> None:
-        w.keys = [entry for entry in w.keys if entry[0] != string(key)]
-        w.raw(key, kind, payload)
-
-    return change
-
-
 LETTERS = [chr(ord("a") + index) for index in range(FLASH.vocab)]
 FOREIGN: dict[str, tuple[Change, str, str]] = {
     "another architecture": (
-        _write("general.architecture", STRING, string("llama")),
+        put("general.architecture", STRING, string("llama")),
         "mtp_architecture",
         "general.architecture",
     ),
     "an architecture that is no text": (
-        _write("general.architecture", U32, scalar(U32, 4)),
+        put("general.architecture", U32, scalar(U32, 4)),
         "metadata_type",
         "general.architecture",
     ),
     "another width": (
-        _write(f"{ARCH}.embedding_length", U32, scalar(U32, 64)),
+        put(f"{ARCH}.embedding_length", U32, scalar(U32, 64)),
         "mtp_key",
         f"{ARCH}.embedding_length",
     ),
     "another number of heads": (
-        _write(f"{ARCH}_mtp_support.attention.head_count", U32, scalar(U32, 8)),
+        put(f"{ARCH}_mtp_support.attention.head_count", U32, scalar(U32, 8)),
         "mtp_key",
         f"{ARCH}_mtp_support.attention.head_count",
     ),
-    "another base": (_write(f"{ARCH}.rope.freq_base", F32, scalar(F32, 5e5)), "mtp_key", f"{ARCH}.rope.freq_base"),
+    "another base": (put(f"{ARCH}.rope.freq_base", F32, scalar(F32, 5e5)), "mtp_key", f"{ARCH}.rope.freq_base"),
     "a vocabulary of another size": (
-        _write("tokenizer.ggml.tokens", ARRAY, array(STRING, LETTERS[:-1])),
+        put("tokenizer.ggml.tokens", ARRAY, array(STRING, LETTERS[:-1])),
         "mtp_vocabulary",
         "tokenizer.ggml.tokens",
     ),
     "another token": (
-        _write("tokenizer.ggml.tokens", ARRAY, array(STRING, [*LETTERS[:3], "é", *LETTERS[4:]])),
+        put("tokenizer.ggml.tokens", ARRAY, array(STRING, [*LETTERS[:3], "é", *LETTERS[4:]])),
         "mtp_vocabulary",
         "tokenizer.ggml.tokens[3]",
     ),
     "tokens that are none": (
-        _write("tokenizer.ggml.tokens", ARRAY, array(I32, [1] * 24)),
+        put("tokenizer.ggml.tokens", ARRAY, array(I32, [1] * 24)),
         "metadata_type",
         "tokenizer.ggml.tokens",
     ),
@@ -333,7 +317,7 @@ def test_a_drafting_file_of_another_model_is_refused_by_what_tells_them_apart(na
     sibling.tensors += drafting_tensors()
     change(sibling)
     with pytest.raises(ModelFileError) as caught:
-        bind.plan(deepseek4.attach(_inventory(model), _inventory(sibling, "x-mtp.gguf")))
+        bind.plan(deepseek4.attach(inventory_of(model), inventory_of(sibling, "x-mtp.gguf")))
     assert _told(caught.value) == (code, subject)
 
 
@@ -342,7 +326,7 @@ def test_a_drafting_file_as_published_for_ds4_joins() -> None:
     sibling = GgufWriter().string("general.architecture", f"{ARCH}_mtp_support")
     sibling.u32(f"{ARCH}.embedding_length", FLASH.width).array("tokenizer.ggml.tokens", STRING, LETTERS)
     sibling.tensors += drafting_tensors()
-    own = bind.plan(deepseek4.attach(_inventory(model), _inventory(sibling))).hparams.dsv4
+    own = bind.plan(deepseek4.attach(inventory_of(model), inventory_of(sibling))).hparams.dsv4
     assert own is not None and own.n_mtp == 1
 
 
@@ -351,7 +335,7 @@ def test_a_model_of_another_family_takes_no_drafting_block() -> None:
     sibling.tensors += drafting_tensors()
     model = GgufWriter().string("general.architecture", "llama")
     with pytest.raises(ModelFileError) as caught:
-        deepseek4.attach(_inventory(model), _inventory(sibling))
+        deepseek4.attach(inventory_of(model), inventory_of(sibling))
     assert _told(caught.value) == ("mtp_architecture", "general.architecture")
 
 
@@ -379,29 +363,29 @@ def _vocabulary() -> GgufWriter:
 
 VOCABULARIES: dict[str, tuple[Change, str, str]] = {
     "no tokens": (lambda w: w.without(K + "tokens"), "metadata_missing", "tokens"),
-    "tokens of numbers": (_write(K + "tokens", ARRAY, array(I32, [1] * 24)), "metadata_type", "tokens"),
+    "tokens of numbers": (put(K + "tokens", ARRAY, array(I32, [1] * 24)), "metadata_type", "tokens"),
     "a token that is no text": (
-        _write(K + "tokens", ARRAY, array(STRING, [*LETTERS[:-1], b"\xff"])),
+        put(K + "tokens", ARRAY, array(STRING, [*LETTERS[:-1], b"\xff"])),
         "gguf_utf8",
         "tokens[23]",
     ),
-    "too few kinds": (_write(K + "token_type", ARRAY, array(I32, [1] * 23)), "tokenizer", "token_type"),
+    "too few kinds": (put(K + "token_type", ARRAY, array(I32, [1] * 23)), "tokenizer", "token_type"),
     "a kind that is none": (
-        _write(K + "token_type", ARRAY, array(I32, [1] * 23 + [7])),
+        put(K + "token_type", ARRAY, array(I32, [1] * 23 + [7])),
         "tokenizer",
         "token_type[23]",
     ),
-    "kinds of text": (_write(K + "token_type", ARRAY, array(STRING, ["1"] * 24)), "metadata_type", "token_type"),
+    "kinds of text": (put(K + "token_type", ARRAY, array(STRING, ["1"] * 24)), "metadata_type", "token_type"),
     "no merges": (lambda w: w.without(K + "merges"), "metadata_missing", "merges"),
-    "merges of numbers": (_write(K + "merges", ARRAY, array(I32, [1])), "metadata_type", "merges"),
-    "a merge of one token": (_write(K + "merges", ARRAY, array(STRING, ["ab"])), "tokenizer", "merges[0]"),
-    "a merge of nothing": (_write(K + "merges", ARRAY, array(STRING, [""])), "tokenizer", "merges[0]"),
-    "a merge to no token": (_write(K + "merges", ARRAY, array(STRING, ["a b"])), "tokenizer", "merges[0]"),
-    "a merge of no tokens": (_write(K + "merges", ARRAY, array(STRING, ["Z a"])), "tokenizer", "merges[0]"),
-    "another pre-tokenizer": (_write(K + "pre", STRING, string("none-such")), "tokenizer", "pre"),
-    "another kind of vocabulary": (_write(K + "model", STRING, string("bert")), "tokenizer", "model"),
-    "an end that is no token": (_write(K + "eos_token_id", U32, scalar(U32, 24)), "tokenizer", "eos_token_id"),
-    "a beginning that is text": (_write(K + "bos_token_id", STRING, string("a")), "metadata_type", "bos_token_id"),
+    "merges of numbers": (put(K + "merges", ARRAY, array(I32, [1])), "metadata_type", "merges"),
+    "a merge of one token": (put(K + "merges", ARRAY, array(STRING, ["ab"])), "tokenizer", "merges[0]"),
+    "a merge of nothing": (put(K + "merges", ARRAY, array(STRING, [""])), "tokenizer", "merges[0]"),
+    "a merge to no token": (put(K + "merges", ARRAY, array(STRING, ["a b"])), "tokenizer", "merges[0]"),
+    "a merge of no tokens": (put(K + "merges", ARRAY, array(STRING, ["Z a"])), "tokenizer", "merges[0]"),
+    "another pre-tokenizer": (put(K + "pre", STRING, string("none-such")), "tokenizer", "pre"),
+    "another kind of vocabulary": (put(K + "model", STRING, string("bert")), "tokenizer", "model"),
+    "an end that is no token": (put(K + "eos_token_id", U32, scalar(U32, 24)), "tokenizer", "eos_token_id"),
+    "a beginning that is text": (put(K + "bos_token_id", STRING, string("a")), "metadata_type", "bos_token_id"),
 }
 
 
@@ -411,5 +395,5 @@ def test_a_vocabulary_that_cannot_work_is_named(name: str) -> None:
     w = _vocabulary()
     change(w)
     with pytest.raises((ModelFileError, TokenizerError)) as caught:
-        Tokenizer.from_metadata(_inventory(w).metadata)
+        Tokenizer.from_metadata(inventory_of(w).metadata)
     assert _told(caught.value) == (code, K + subject)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ds4.core.sampling import Sampling
-from ds4.core.trace import Choice, Token, Trace, TraceError, decode, encode
+from ds4.core.trace import Token, Trace, TracedChoice, TraceError, decode, encode
 
 
 def drawn(rng: random.Random) -> Trace:
@@ -19,7 +19,7 @@ def drawn(rng: random.Random) -> Trace:
         return "".join(rng.choice('aé\n"\\\u2028🙂\x00{}') for _ in range(rng.randrange(12)))
 
     choices = [
-        Choice(
+        TracedChoice(
             [rng.randrange(2**31) for _ in range(rng.randrange(1, 20))],
             Sampling(
                 temperature=rng.choice((0, 0.7, 1.5)),
@@ -29,6 +29,7 @@ def drawn(rng: random.Random) -> Trace:
             ),
             rng.randrange(2**64),
             [text() for _ in range(rng.randrange(3))],
+            rng.random() < 0.5,
             rng.random() < 0.5,
         )
         for _ in range(rng.randrange(4))
@@ -50,6 +51,11 @@ WHOLE = encode(drawn(random.Random(5)))
 def test_what_is_written_is_read_again(seed: int) -> None:
     trace = drawn(random.Random(seed))
     assert decode(encode(trace)) == trace
+
+
+def test_a_file_from_before_answers_were_marked_as_held_is_read() -> None:
+    trace = replace(drawn(random.Random(5)), choices=CHOICES, tokens=TOKENS)
+    assert decode(encode(trace).replace(b',"held":false', b"")) == trace
 
 
 def test_every_cut_is_told() -> None:
@@ -90,7 +96,7 @@ def lines() -> list[dict[str, Any]]:
     ]
 
 
-CHOICES = [Choice([1, 2], Sampling(), 3)]
+CHOICES = [TracedChoice([1, 2], Sampling(), 3)]
 TOKENS = [Token(0, 5, 1.0, 1, 0, 10)]
 
 
@@ -111,6 +117,7 @@ TOKENS = [Token(0, 5, 1.0, 1, 0, 10)]
         (2, {"sampling": {"temperature": -1}}, "line 3, sampling"),
         (2, {"sampling": {"logit_bias": {"x": 1}}}, "line 3, logit_bias"),
         (2, {"sampling": {"logit_bias": {"1": "x"}}}, "line 3, sampling"),
+        (2, {"held": 1}, "line 3, held"),
         (2, {"stop": [1]}, "line 3, stop"),
         (3, {"choice": 1}, "line 4, choice"),
         (3, {"token": -1}, "line 4, token"),

@@ -10,7 +10,7 @@ from ds4.core.chat import ChatRequest
 from ds4.server.errors import ApiError
 from ds4.server.request import Body, parse_json
 from ds4.server.surfaces import messages_request
-from ds4.server.surfaces.asked import Model
+from ds4.server.surfaces.asked import ModelFacts
 from ds4.server.surfaces.messages_request import hides_thinking, marks_cache, read_chat
 
 HI = {"role": "user", "content": "hi"}
@@ -254,7 +254,7 @@ def said(content: Any) -> dict[str, Any]:
 def test_what_cannot_be_done_is_a_400_that_names_the_field(body: dict[str, Any], param: str) -> None:
     whole = Body({"messages": [HI], "max_tokens": 1, **body})
     with pytest.raises(ApiError) as caught:
-        messages_request.read(whole, Model("m", 1000, thinks=True))
+        messages_request.read(whole, ModelFacts("m", 1000, thinks=True))
     assert caught.value.status == 400 and caught.value.param == param.replace("m.", "messages[0].")
 
 

@@ -10,6 +10,7 @@ import openai
 import pytest
 from ds4.server.limits import Limits
 from ds4.server.response_store import ResponseStore, StoreLimits
+from ds4.server.surfaces import responses
 from ds4.server.surfaces.responses_items import messages
 from ds4.sys.descriptors import Status
 from support.fake_native import error
@@ -154,6 +155,45 @@ def test_a_response_in_the_background_is_asked_for_and_cancelled() -> None:
         foreground = client.responses.create(model="x", input="a", max_output_tokens=1)
         with pytest.raises(openai.BadRequestError, match="background"):
             client.responses.cancel(foreground.id)
+
+
+@pytest.mark.parametrize("how", ["background", "whole", "stream"])
+@pytest.mark.parametrize("where", ["take", "whole"])
+def test_an_answer_that_goes_wrong_inside_the_server_has_failed_and_runs_no_more(
+    how: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desks: list[responses.Desk] = []
+    first, made = responses.Desk.__init__, responses.wire.responding
+
+    def noted(desk: responses.Desk, service: Any) -> None:
+        desks.append(desk)
+        first(desk, service)
+
+    def broken(*given: Any) -> Any:
+        answer = made(*given)
+        sound = getattr(answer, where)
+
+        def breaks(*event: Any) -> bytes:
+            if where == "take" or answer.ended:
+                raise RuntimeError("nobody reckoned with this")
+            told: bytes = sound(*event)
+            return told
+
+        setattr(answer, where, breaks)
+        return answer
+
+    monkeypatch.setattr(responses.Desk, "__init__", noted)
+    monkeypatch.setattr(responses.wire, "responding", broken)
+    with LiveServer(banks=1) as live:
+        body = {"input": "a", "max_output_tokens": 30, "background": how == "background", "stream": how == "stream"}
+        sock = live.open(RESPONSES, body)
+        id = newest(live)
+        live.wait_for(lambda: kept(live, id)["status"] == "failed")
+        ended = kept(live, id)
+        assert ended["error"]["code"] == "server_error" and ended["output"] == [] and ended["usage"] is None
+        live.wait_for(lambda: not desks[0].live and live.idle)
+        sock.close()
+        assert live.post("/v1/completions", {"prompt": "a", "max_tokens": 2})[0] == 200
 
 
 @pytest.mark.parametrize("streams", [False, True])

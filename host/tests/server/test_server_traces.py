@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,32 @@ def test_a_trace_has_the_body_the_tokens_and_the_bytes(
     if path == "/v1/completions":
         assert [bytes(choice.prompt) for choice in trace.choices] == [b"ab", b"ab", b"c", b"c"]
         assert len({choice.seed for choice in trace.choices}) == 4 and trace.choices[0].stop == ["zz"]
+
+
+def test_a_response_in_the_background_leaves_a_trace_with_the_response_as_it_was_kept(server: LiveServer) -> None:
+    body = {"input": "hi", "max_output_tokens": 16, "background": True}
+    id = server.post("/v1/responses", body)[1]["id"]
+    (trace,) = traces(server, 1)
+    assert trace.surface == "/v1/responses" and trace.body == body and trace.outcome == "finished"
+    assert json.loads(trace.wire) == json.loads(server.get(f"/v1/responses/{id}")[1])
+    assert json.loads(trace.wire)["status"] == "incomplete" and len(trace.drawn(0)) == 16
+
+
+def test_a_response_in_the_background_that_is_cancelled_leaves_a_trace_that_says_so(server: LiveServer) -> None:
+    server.gate.close()
+    body = {"input": "hi", "max_output_tokens": 3000, "background": True}
+    id = server.post("/v1/responses", body)[1]["id"]
+    server.wait_for(lambda: bool(server.engine.scheduler.active))
+    assert server.post(f"/v1/responses/{id}/cancel", {})[1]["status"] == "cancelled"
+    server.gate.release()
+    (trace,) = traces(server, 1)
+    assert trace.outcome == "gone" and json.loads(trace.wire)["status"] == "cancelled"
+
+
+def test_a_choice_says_whether_it_was_held_to_a_grammar(server: LiveServer) -> None:
+    for more in ({}, {"regex": "[a-z]{3}"}):
+        assert server.post("/v1/completions", {"prompt": "a", "max_tokens": 5, **more})[0] == 200
+    assert sorted(one.choices[0].held for one in traces(server, 2)) == [False, True]
 
 
 def test_a_trace_is_its_owners_alone_and_has_no_keys(server: LiveServer) -> None:

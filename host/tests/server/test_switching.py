@@ -11,7 +11,7 @@ from ds4.server.disconnect import Connection
 from ds4.server.errors import ApiError
 from ds4.server.fleet import Fleet
 from ds4.server.fleet_memory import FleetMemory
-from ds4.server.roster import Offer, Roster
+from ds4.server.roster import OfferedModel, Roster
 from ds4.server.service import Service
 from ds4.server.switching import Owner, Runner, Switchboard
 
@@ -23,7 +23,7 @@ class Threadless:
         self.memory = FleetMemory()
         self.events: list[str] = []
 
-    def plan(self, offer: Offer, *, narrow: bool) -> Any:
+    def plan(self, offer: OfferedModel, *, narrow: bool) -> Any:
         self.events.append(f"planned {offer.name}")
         return object()
 
@@ -38,7 +38,7 @@ def test_a_model_whose_thread_cannot_be_started_gives_back_what_it_was_promised(
     async def talk() -> list[str]:
         service, source = Service(), Threadless()
         service.state = "ready"
-        board = Switchboard(service, Fleet(2), Roster(Offer("m", Path("m.gguf")), lambda: []), source)
+        board = Switchboard(service, Fleet(2), Roster(OfferedModel("m", Path("m.gguf")), lambda: []), source)
         try:
             with pytest.raises(ApiError) as refused:
                 await asyncio.wait_for(board.model("m", Connection(b"")), 5)

@@ -10,7 +10,7 @@ from ds4.core.sampling import Sampling
 from ds4.server.errors import ApiError
 from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, KeepAlive, TokenLogprob
 from ds4.server.surfaces import request_tapes, wire_tapes
-from ds4.server.surfaces.asked import Model, Surface
+from ds4.server.surfaces.asked import ModelFacts, Surface
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts
 from ds4.server.surfaces.request_outside import outside
@@ -134,7 +134,7 @@ BODIES: list[tuple[Surface, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("surface", "body"), BODIES)
 def test_a_tape_of_request_is_read_as_it_was_written(surface: Surface, body: dict[str, Any]) -> None:
-    model = Model("m", 1000, thinks=True, defaults=Sampling(1.0, min_p=0.05))
+    model = ModelFacts("m", 1000, thinks=True, defaults=Sampling(1.0, min_p=0.05))
     tape = request_tapes.write_input(RequestInput(surface, model, json.dumps(body).encode()))
     given = request_tapes.read_input(tape)
     assert given.model == model and request_tapes.write_input(given) == tape

@@ -22,6 +22,7 @@ from ds4.server.app import create_app
 from ds4.server.constraints import Constraints
 from ds4.server.doorkeeper import Doorkeeper
 from ds4.server.engine_loop import EngineLoop
+from ds4.server.grammar_pool import GrammarPool
 from ds4.server.limits import Limits
 from ds4.server.ops.keys import Keyring
 from ds4.server.prompts import Prompts
@@ -155,6 +156,7 @@ class LiveServer:
     keeps: int | None = None  # how far banks can go back; None: anywhere
     keys: Keyring | None = None  # None: everything is open
     dialect: Dialect | None = None  # of chats; None: roles and contents as they are
+    pool: GrammarPool | None = None  # that compiles grammars; None: a usual one
 
     def __enter__(self) -> LiveServer:
         self.service = Service(self.limits, responses=self.store)
@@ -210,7 +212,7 @@ class LiveServer:
             prompts=Prompts(
                 cast(Any, tokenizer), self.dialect or TemplateChat(cast(Any, RoleTemplate())), self.context
             ),
-            constraints=Constraints(cast(Any, tokenizer), frozenset()),
+            constraints=Constraints(cast(Any, tokenizer), frozenset(), self.service.metrics.shed, self.pool),
             engine=self.engine,
             context=self.context,
             fingerprint="ds4-test",

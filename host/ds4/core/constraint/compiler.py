@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import lru_cache
@@ -55,12 +56,17 @@ def on_deep_stack(work: Callable[[], T]) -> T:
         raise ConstraintError("the compiler gave up on this grammar", code="grammar") from None
 
 
-def compiled(tokens: llguidance.LLTokenizer, lark: str) -> llguidance.LLMatcher:
-    """A matcher at the beginning. ConstraintError (grammar)."""
-    matcher = on_deep_stack(lambda: llguidance.LLMatcher(tokens, lark, log_level=0, limits=LIMITS))
+def compiled(tokens: llguidance.LLTokenizer, lark: str) -> tuple[llguidance.LLMatcher, float]:
+    """A matcher at the beginning, and the seconds that a processor worked on it. ConstraintError (grammar)."""
+
+    def work() -> tuple[llguidance.LLMatcher, float]:
+        matcher = llguidance.LLMatcher(tokens, lark, log_level=0, limits=LIMITS)
+        return matcher, time.thread_time()  # the thread does nothing else
+
+    matcher, seconds = on_deep_stack(work)
     if matcher.is_error():
         raise ConstraintError(reason(matcher.get_error()), code="grammar")
-    return matcher
+    return matcher, seconds
 
 
 @lru_cache(maxsize=128)

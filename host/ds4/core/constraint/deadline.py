@@ -23,14 +23,14 @@ MOST_LATE: Final = 2
 class _Worker:
     """A thread that does one thing at a time, in daemon mode: a process does not wait for it to end."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._asked: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._done = threading.Semaphore(0)
         self._result: Any = None
         self._error: BaseException | None = None
         self._leaves: Callable[[], None] | None = None
         self._lock = threading.Lock()
-        threading.Thread(target=self._run, name="ds4-mask", daemon=True).start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         while (work := self._asked.get()) is not None:
@@ -69,10 +69,18 @@ class _Worker:
 
 
 class Deadline:
-    """For any thread: each caller has a worker for itself while its work lasts."""
+    """For any thread: each caller has a worker for itself while its work lasts. name: of the workers' threads; code: of
+    the error of what is late."""
 
-    def __init__(self, seconds: float = SECONDS, most_late: int = MOST_LATE) -> None:
-        self._seconds, self._most = seconds, most_late
+    def __init__(
+        self,
+        seconds: float = SECONDS,
+        most_late: int = MOST_LATE,
+        *,
+        name: str = "ds4-mask",
+        code: str = "complexity",
+    ) -> None:
+        self._seconds, self._most, self._name, self._code = seconds, most_late, name, code
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
         self.late = 0
@@ -82,15 +90,15 @@ class Deadline:
             worker.end()
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """What the work returns or raises. ConstraintError: complexity where it takes too long, busy where others
-        still do."""
+        """What the work returns or raises. ConstraintError: `code` where it takes too long, busy where others still
+        do."""
         with self._lock:
             if self.late >= self._most:
                 raise ConstraintError("others still compute", subject="grammar", code="busy")
             worker = self._idle.pop() if self._idle else None
-        worker = worker or _Worker()
+        worker = worker or _Worker(self._name)
         if not worker.do(work, self._seconds, lambda: self._count(1), lambda: self._count(-1)):
-            raise ConstraintError("too complex to follow", subject="grammar", code="complexity")
+            raise ConstraintError("too complex to follow", subject="grammar", code=self._code)
         try:
             return worker.take()
         finally:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,7 +71,8 @@ def _blamed(schema: Mapping[str, Any] | bool, wrong: str, lenient: bool) -> Cons
         alone = [(at, part) for at, part in schemas.parts(schema) if "$ref" not in json.dumps(part)]
         alone = sorted(alone, key=lambda pair: -pair[0].count("/"))[:_LOOKED_AT]
         lines = ((at, f"start: {json_rule(part, lenient=lenient)}\n") for at, part in alone)
-        found = ((at, complaint(line)) for at, line in lines)
+        until = time.monotonic() + _LOOKED_FOR
+        found = ((at, complaint(line)) for at, line in lines if time.monotonic() < until)
         place, wrong = next((pair for pair in found if _alike(pair[1], wrong)), (None, wrong))
     return ConstraintError(wrong, subject=place or "schema", code="schema")
 
@@ -81,6 +83,7 @@ def _alike(a: str, b: str) -> bool:
 
 _CONTRADICTORY = "Unsatisfiable schema:"
 _LOOKED_AT = 50
+_LOOKED_FOR = 1.0  # seconds: where the fault lies is a help, and not worth more
 _UNKNOWN = re.compile(r"^Unimplemented keys: (\[.*\])$")
 
 
@@ -104,6 +107,14 @@ def lark(text: str) -> Grammar:
     for pattern in _PATTERN.findall(text):
         if (size := patterns.expanded(pattern)) > MAX_EXPANDED:
             raise _too_large("grammar", size, "grammar")
+    if (size := patterns.terminals(text)) > MAX_EXPANDED:
+        raise ConstraintError(
+            "terminals that come to too much",
+            subject="grammar",
+            expected=f"at most {MAX_EXPANDED} places",
+            found="more",
+            code="grammar",
+        )
     return _checked(Grammar(text if text.endswith("\n") else text + "\n"), "grammar", "grammar")
 
 
@@ -164,30 +175,3 @@ def literal(text: str) -> str:
 def nested(grammar: Grammar) -> str:
     """Lark for a whole grammar as a part of another; its names are its own."""
     return "%lark {\n" + grammar.lark + "}"
-
-
-def either(*grammars: Grammar) -> Grammar:
-    """An answer that one of the grammars accepts. They should differ from their first character on: which one it is, is
-    settled there, except among plain JSON schemas."""
-    names = [f"choice_{index}" for index in range(len(grammars))]
-    rules = [f"{name}: {nested(grammar)}\n" for name, grammar in zip(names, grammars, strict=True)]
-    return Grammar(f"start: {' | '.join(names)}\n{''.join(rules)}", blank=all(g.blank for g in grammars))
-
-
-def after_reasoning(grammar: Grammar, close: str, *, opening: str = "") -> Grammar:
-    """Free text up to and including the first `close`, then the grammar. opening: what the answer itself may begin such
-    text with, or do without it; "": the prompt has begun it."""
-    head = f"/[ \\n]*/ {literal(opening)} " if opening else ""
-    gap = f"{GAP} " if grammar.blank else ""
-    return Grammar(
-        f"start: {'reasoned? ' if opening else 'reasoned '}answer\n"
-        f"reasoned: {head}free {gap}\n"
-        f"free[suffix={literal(close)}]: /(.|\\n)*/\n"
-        f"answer: {nested(grammar)}\n"
-    )
-
-
-def behind(openers: Sequence[str]) -> Grammar:
-    """Anything, if it begins with one of these texts, or with white space and one of them."""
-    heads = dict.fromkeys(opener.lstrip() for opener in openers)
-    return Grammar(f"start: /[ \\n]*/ ({' | '.join(map(literal, heads))}) /(.|\\n)*/\n")

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from typing import Final
 
 import llguidance
 
+from ds4.core.constraint.compiled_cache import CompiledCache, size_of
 from ds4.core.constraint.compiler import compiled, reason
 from ds4.core.constraint.deadline import LINE
 from ds4.core.constraint.grammar import Grammar
 from ds4.core.tokenizer import Tokenizer
 from ds4.errors import ConstraintError
-
-_CACHED: Final = 32
-"""Compiled grammars kept: agents ask for the same one with every turn."""
 
 
 class _Tokens:
@@ -58,26 +54,23 @@ class Vocabulary:
         self._tokenizer, self._visible = tokenizer, frozenset(visible)
         self._lock = threading.Lock()
         self._ready: llguidance.LLTokenizer | None = None
-        self._compiled: OrderedDict[str, llguidance.LLMatcher] = OrderedDict()
+        self._compiled: CompiledCache[llguidance.LLMatcher] = CompiledCache()
 
     def matcher(self, grammar: Grammar) -> Matcher:
         """A matcher at the answer's beginning. ConstraintError for a grammar that does not compile, passes its bounds,
         or allows no answer."""
         with self._lock:
-            ready = self._compiled.get(grammar.lark)
-            if ready is not None:
-                self._compiled.move_to_end(grammar.lark)
-                return Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
+            known = self._compiled.get(grammar.lark)
+            if known is not None:
+                return Matcher(known.deep_copy(), self._tokenizer.stop_ids)
             if self._ready is None:
                 self._ready = self._build()
             tokens = self._ready
-        ready = compiled(tokens, grammar.lark)
+        ready, seconds = compiled(tokens, grammar.lark)
         first = Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
         first.mask(())
         with self._lock:
-            self._compiled[grammar.lark] = ready
-            while len(self._compiled) > _CACHED:
-                self._compiled.popitem(last=False)
+            self._compiled.put(grammar.lark, ready, size_of(grammar.lark, seconds))
         return Matcher(ready.deep_copy(), self._tokenizer.stop_ids)
 
     def _build(self) -> llguidance.LLTokenizer:

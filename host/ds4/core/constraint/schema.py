@@ -7,10 +7,13 @@ on what costs its compiler time or stack.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from ds4.core.constraint.patterns import MAX_EXPANDED, expanded
+from ds4.core.json_kinds import kind
 from ds4.errors import ConstraintError
 
 MAX_BYTES: Final = 128 << 10
@@ -25,6 +28,8 @@ MAX_PATTERN: Final = 4 << 10
 """Bytes of a pattern."""
 MAX_COUNT: Final = 10_000
 """Of minLength, maxItems and their kin: each is unrolled."""
+MAX_MULTIPLE: Final = 100_000
+"""Least common multiple of the digits of all multipleOf, which may meet in one number: each remainder is a state."""
 
 _TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _COUNTS = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"})
@@ -39,13 +44,26 @@ def check(schema: object) -> None:
     """ConstraintError (schema) for one that is no schema, or past the bounds; its subject is the place, as `/a/b`, or
     "schema" for the whole."""
     _sizes(schema)
-    refs = 0
+    refs, multiple = 0, 1
     for place, part in parts(schema):
         for name, value in part.items():
             _keyword(place, name, value)
         refs += "$ref" in part
+        multiple = math.lcm(multiple, _digits(part.get("multipleOf")))
+        if multiple > MAX_MULTIPLE:
+            at, message = f"{place}/multipleOf", "too large, alone or together with the others"
+            raise _wrong(at, message, f"a least common multiple of at most {MAX_MULTIPLE}", multiple)
     if refs > MAX_REFS:
         raise _wrong("", "too many references", f"at most {MAX_REFS}", refs)
+
+
+def _digits(value: Any) -> int:
+    """Those of a multipleOf as an integer: 25 for 0.25. 1 for what is none, or none that the compiler takes."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0 or not math.isfinite(value):
+        return 1
+    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    return int("".join(map(str, digits)) + "0" * min(max(exponent, 0), 20))
 
 
 def place_of(schema: object, keywords: frozenset[str]) -> str | None:
@@ -164,16 +182,4 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array" if value else "an empty array"
-        case _:
-            return "an object"
+    return "an empty array" if isinstance(value, list) and not value else kind(value)

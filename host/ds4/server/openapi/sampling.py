@@ -22,7 +22,6 @@ from ds4.server.openapi.shapes import (
     string,
 )
 
-_UINT64 = (1 << 64) - 1
 MODEL = maybe(string("Name of a model, as /v1/models lists it."))
 EFFORT = maybe(one_of(*EFFORTS, about="How much to think before answering."))
 
@@ -66,7 +65,7 @@ def drawing() -> dict[str, Schema]:
                 maxProperties=limits.MAX_BIASES,
             )
         ),
-        "seed": maybe(integer("The same seed and request give the same answer.", -(1 << 63), _UINT64)),
+        "seed": maybe(integer("The same seed and request give the same answer.", -(1 << 63), limits.UINT64)),
     }
 
 

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from ds4.server.errors import TURNED_AWAY
 from ds4.server.fleet_metrics import FleetMetrics
 from ds4.server.metrics import Histogram
 from ds4.server.ops.banks import BankCounts
-from ds4.server.schedule.admission import REASONS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -104,7 +104,7 @@ class _Page(Collector):
 
     def _requests(self) -> Iterator[Metric]:
         metrics = self.metrics
-        yield _labelled("ds4_sheds", "Requests turned away.", "reason", {r: metrics.sheds[r] for r in REASONS})
+        yield _labelled("ds4_sheds", "Requests turned away.", "reason", {r: metrics.sheds[r] for r in TURNED_AWAY})
         yield _labelled(
             "ds4_admissions", "Answers by what their bank gave.", "reuse", {r: metrics.reuses[r] for r in _REUSES}
         )

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ds4.errors import SettingsError
 from ds4.server.errors import ApiError
+from ds4.server.ops.reload import readable_again
 
 log = logging.getLogger("ds4.server")
 
@@ -67,6 +68,8 @@ class Keyring:
     def reload(self) -> bool:
         """Reads the file again. What cannot be read changes nothing and is logged."""
         try:
+            if self._file is not None:
+                readable_again(self._file)
             self._take(self._read())
         except SettingsError as error:
             log.error("the keys stay as they were: %s", error)

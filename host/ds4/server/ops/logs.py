@@ -6,6 +6,7 @@ Prompts, answers and keys are never logged.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -88,7 +89,19 @@ def say(line: str) -> None:
     if any(isinstance(handler.formatter, JsonFormatter) for handler in logger.handlers):
         logger.info(line.strip())
     else:
-        print(line, file=sys.stderr, flush=True)
+        tell(line + "\n")
+
+
+def tell(text: str) -> None:
+    """Writes to standard error if that is possible. Nobody may be there to read it (a closed terminal, a full disk):
+    that must neither stop the server nor keep it from ending."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def on_terminal() -> bool:
+    return sys.stderr.isatty()
 
 
 def request_ended(

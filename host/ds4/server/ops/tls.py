@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ds4.errors import SettingsError
+from ds4.server.ops.reload import readable_again
 
 log = logging.getLogger("ds4.server")
 
@@ -45,6 +46,9 @@ class Tls:
     def reload(self, context: ssl.SSLContext) -> bool:
         """New connections get what the files hold now. What cannot be loaded changes nothing and is logged."""
         try:
+            for file in (self.cert, self.key, self.password):
+                if file is not None:
+                    readable_again(file)
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a failure half-way would leave a mixed pair
             self._load(context)
         except SettingsError as error:

@@ -16,7 +16,7 @@ Surface = Literal["chat", "completions", "messages", "responses"]
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelFacts:
     """What of the served model requests are read by. chats: it has a dialect. cache: prompts are kept by default."""
 
     name: str
@@ -27,9 +27,9 @@ class Model:
     defaults: Sampling = field(default_factory=Sampling)
 
 
-def model_of(served: Served) -> Model:
+def model_of(served: Served) -> ModelFacts:
     dialect = served.prompts.known
-    return Model(
+    return ModelFacts(
         name=served.model_id,
         n_vocab=served.tokenizer.n_vocab,
         chats=dialect is not None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
+from ds4.core.json_kinds import kind
 from ds4.server import limits
 from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
 from ds4.server.prompts import no_dialect
-from ds4.server.request import Body, kind, read_options, text, wrong_type
-from ds4.server.surfaces.asked import Asked, Model
+from ds4.server.request import Body, read_options, text, wrong_type
+from ds4.server.surfaces.asked import Asked, ModelFacts
 from ds4.server.surfaces.chat_tools import name_of, objects, read_tools
 from ds4.server.surfaces.thinking_budget import read_thought
 
@@ -24,7 +25,7 @@ ALIASES = {"deepseek-chat": False, "deepseek-reasoner": True}
 _SWITCHES = ("thinking", "enable_thinking", "think")
 
 
-def read(body: Body, model: Model) -> Asked:
+def read(body: Body, model: ModelFacts) -> Asked:
     """A whole chat completions body."""
     if not model.chats:
         raise no_dialect()

@@ -7,7 +7,7 @@ from typing import Any
 from ds4.core.output.grammar.rules import ToolRules
 from ds4.server.errors import invalid
 from ds4.server.request import Body, wrong_type
-from ds4.server.surfaces.tool_rules import Choice, function_rule, rules
+from ds4.server.surfaces.tool_rules import ToolChoice, function_rule, rules
 
 
 def objects(body: Body, name: str) -> list[Body]:
@@ -46,15 +46,15 @@ def read_tools(body: Body) -> tuple[list[dict[str, Any]], ToolRules | None]:
     return told, rules(tools, _choice(body), parallel=body.boolean("parallel_tool_calls", True))
 
 
-def _choice(body: Body) -> Choice:
+def _choice(body: Body) -> ToolChoice:
     choice = body.get("tool_choice")
     match choice:
         case None | "auto":
-            return Choice()
+            return ToolChoice()
         case "none":
-            return Choice(none=True)
+            return ToolChoice(none=True)
         case "required":
-            return Choice(must=True)
+            return ToolChoice(must=True)
         case dict():
             return _chosen(Body(choice, "tool_choice"))
         case str():
@@ -63,11 +63,11 @@ def _choice(body: Body) -> Choice:
     raise wrong_type("tool_choice", "a string or an object", choice)
 
 
-def _chosen(choice: Body) -> Choice:
+def _chosen(choice: Body) -> ToolChoice:
     kind = choice.text("type")
     if kind in (None, "function"):
         function = choice.nested("function")
-        return Choice(must=True, names=(name_of(function),), param=function.param("name"))
+        return ToolChoice(must=True, names=(name_of(function),), param=function.param("name"))
     if kind != "allowed_tools":
         raise invalid("'tool_choice.type' must be 'function' or 'allowed_tools'.", "tool_choice.type")
     allowed = choice.nested("allowed_tools")
@@ -75,4 +75,4 @@ def _chosen(choice: Body) -> Choice:
     if mode not in ("auto", "required"):
         raise invalid(f"'{allowed.param('mode')}' must be 'auto' or 'required'.", allowed.param("mode"))
     names = [name_of(tool.nested("function")) for tool in objects(allowed, "tools")]
-    return Choice(must=mode == "required", names=names, param=allowed.param("tools"), none=not names)
+    return ToolChoice(must=mode == "required", names=names, param=allowed.param("tools"), none=not names)

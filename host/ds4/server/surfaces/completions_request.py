@@ -6,10 +6,10 @@ from ds4.server import limits
 from ds4.server.constraints import openai_format
 from ds4.server.errors import invalid
 from ds4.server.request import Body, read_options, text, token_ids, wrong_type
-from ds4.server.surfaces.asked import Asked, Model
+from ds4.server.surfaces.asked import Asked, ModelFacts
 
 
-def read(body: Body, model: Model) -> Asked:
+def read(body: Body, model: ModelFacts) -> Asked:
     body.text("model")
     body.refuse("echo", (False,), "'echo' is not supported by this server.")
     body.refuse("suffix", ("",), "'suffix' is not supported by this server.")

@@ -38,7 +38,7 @@ class Embeddings:
         pooling = _choice(body, "pooling", ("mean", "last"))
         encoding = _choice(body, "encoding_format", ("float", "base64"))
         width = served.engine.width
-        if (dimensions := body.integer("dimensions", 1, 1 << 31)) not in (None, width):
+        if (dimensions := body.integer("dimensions", 1, limits.LARGEST_COUNT)) not in (None, width):
             raise invalid(
                 f"Embeddings of this model have {width} dimensions and cannot be cut; 'dimensions' is {dimensions}.",
                 "dimensions",

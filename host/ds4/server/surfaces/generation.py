@@ -94,12 +94,19 @@ class Generating(ABC):
 
 
 def begin_trace(
-    service: Service, served: Served, path: str, body: Body, request: GenerationRequest, connection: Connection
+    service: Service,
+    served: Served,
+    path: str,
+    body: Body,
+    request: GenerationRequest,
+    connection: Connection | None,
 ) -> None:
-    """Where requests are traced, from now on this one is."""
+    """Where requests are traced, from now on this one is. connection: what it is answered on, which ends the trace;
+    None: whoever makes the answer does."""
     if service.tracer is not None:
         request.trace = service.tracer.begin(path, body.data, request, served)
-        connection.record(request.trace)
+        if connection is not None:
+            connection.record(request.trace)
 
 
 def queued(request: GenerationRequest, job: Job) -> None:

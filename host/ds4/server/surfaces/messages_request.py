@@ -7,16 +7,17 @@ from typing import Any
 
 from ds4.core.chat import EFFORTS, ChatRequest
 from ds4.core.output.grammar.rules import ToolRule, ToolRules
+from ds4.server import limits
 from ds4.server.constraints import messages_format
 from ds4.server.errors import invalid
 from ds4.server.prompts import no_dialect
 from ds4.server.request import Body, GenerationRequest, Options, read_sampling, read_stops
-from ds4.server.surfaces.asked import Asked, Model, Shown
+from ds4.server.surfaces.asked import Asked, ModelFacts, Shown
 from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.chat_tools import name_of, objects
 from ds4.server.surfaces.messages_turns import read_turns
 from ds4.server.surfaces.thinking_budget import read_thought
-from ds4.server.surfaces.tool_rules import Choice, function_rule, rules
+from ds4.server.surfaces.tool_rules import ToolChoice, function_rule, rules
 
 _THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 
@@ -31,12 +32,12 @@ class MessagesRequest(GenerationRequest):
     warms: bool = False
 
 
-def read(body: Body, model: Model) -> Asked:
+def read(body: Body, model: ModelFacts) -> Asked:
     """A whole Messages body."""
     if not model.chats:
         raise no_dialect()
     chat = read_chat(body, model.thinks)
-    max_tokens = body.integer("max_tokens", 0, 1 << 31, clamp=True)
+    max_tokens = body.integer("max_tokens", 0, limits.LARGEST_COUNT, clamp=True)
     if max_tokens is None:
         raise invalid("'max_tokens' is required.", "max_tokens", "missing_field")
     sampling = read_sampling(body, model.defaults, model.n_vocab)
@@ -154,13 +155,13 @@ def _rules(choice: Body, tools: list[ToolRule]) -> ToolRules | None:
     parallel = not choice.boolean("disable_parallel_tool_use")
     match choice.text("type") if choice.data else "auto":
         case "auto":
-            chosen = Choice()
+            chosen = ToolChoice()
         case "none":
-            chosen = Choice(none=True)
+            chosen = ToolChoice(none=True)
         case "any":
-            chosen = Choice(must=True, param=choice.param("type"))
+            chosen = ToolChoice(must=True, param=choice.param("type"))
         case "tool":
-            chosen = Choice(must=True, names=(name_of(choice),), param=choice.param("name"))
+            chosen = ToolChoice(must=True, names=(name_of(choice),), param=choice.param("name"))
         case _:
             raise invalid("'tool_choice.type' must be 'auto', 'any', 'tool' or 'none'.", "tool_choice.type")
     return rules(tools, chosen, parallel=parallel)

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ds4.core.json_kinds import kind
 from ds4.core.json_text import dumps
 from ds4.server.errors import invalid
-from ds4.server.request import Body, base64_text, kind, text, wrong_type
+from ds4.server.request import Body, base64_text, text, wrong_type
 
 _ATTRIBUTION = "x-anthropic-"
 """How lines begin that tell about the request instead of the model's task; they differ from one request to the next."""

@@ -11,7 +11,7 @@ import falcon.asgi
 
 from ds4.server.errors import ApiError, invalid
 from ds4.server.fleet import STATES
-from ds4.server.roster import Offer
+from ds4.server.roster import OfferedModel
 from ds4.server.service import Served, Service
 from ds4.server.surfaces.generation import connection_of, read_body
 from ds4.server.surfaces.rendering import dump
@@ -42,7 +42,7 @@ def _head(name: str, created: int) -> dict[str, Any]:
     }
 
 
-def describe_offer(board: Switchboard, offer: Offer, facts: dict[str, Any] | None) -> dict[str, Any] | None:
+def describe_offer(board: Switchboard, offer: OfferedModel, facts: dict[str, Any] | None) -> dict[str, Any] | None:
     """A model that may be asked for. facts: of its file. None: it could not be served."""
     member, berth = board.member(offer.name), board.fleet.berths.get(offer.name)
     if member is not None and member.served is not None:
@@ -69,7 +69,7 @@ def describe_offer(board: Switchboard, offer: Offer, facts: dict[str, Any] | Non
 async def _offered(board: Switchboard) -> list[dict[str, Any]]:
     """All that can be served, those that are loaded first."""
 
-    def look() -> list[tuple[Offer, dict[str, Any] | None]]:
+    def look() -> list[tuple[OfferedModel, dict[str, Any] | None]]:
         if board.roster.stale:
             board.reread()
         return [(offer, board.roster.facts(offer)) for offer in board.roster.offers()]
@@ -79,7 +79,7 @@ async def _offered(board: Switchboard) -> list[dict[str, Any]]:
     return sorted([one for one in told if one is not None], key=lambda one: not one["loaded"])
 
 
-async def _one(board: Switchboard, offer: Offer) -> dict[str, Any]:
+async def _one(board: Switchboard, offer: OfferedModel) -> dict[str, Any]:
     facts = await asyncio.get_running_loop().run_in_executor(None, board.roster.facts, offer)
     told = describe_offer(board, offer, facts)
     if told is None:
@@ -102,7 +102,7 @@ class Models:
         await self.on_get(req, resp)
 
 
-class Model:
+class OneModel:
     def __init__(self, service: Service) -> None:
         self.service = service
 

@@ -10,7 +10,7 @@ from ds4.server.request import Body
 from ds4.server.service import Served
 from ds4.server.surfaces import request_tapes
 from ds4.server.surfaces.asked import Asked, Surface, model_of
-from ds4.server.surfaces.tool_rules import compiles
+from ds4.server.surfaces.tool_rules import check_held, held
 
 T = TypeVar("T")
 
@@ -26,4 +26,12 @@ async def read(surface: Surface, body: Body, served: Served) -> Asked:
 
 async def aside(work: Callable[[], T], body: Body, served: Served) -> T:
     """Reads a body: at once, or beside the event loop where its tools bring schemas and grammars to be compiled."""
-    return await served.constraints.run(work, "tools") if compiles(body.get("tools")) else work()
+    tools = held(body.get("tools"))
+    if not tools:
+        return work()
+
+    def source() -> list[object]:
+        check_held(tools)
+        return [made_of for _, made_of in tools]
+
+    return await served.constraints.run(work, "tools", source)

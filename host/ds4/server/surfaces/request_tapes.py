@@ -14,12 +14,13 @@ from ds4.core.output.grammar.rules import ToolRule
 from ds4.core.sampling import Sampling
 from ds4.errors import SamplingError
 from ds4.server.errors import ApiError, from_error
+from ds4.server.limits import UINT64
 from ds4.server.request import Body, Options, parse_json
 from ds4.server.surfaces import chat_request, completions_request, messages_request, responses_request
-from ds4.server.surfaces.asked import Asked, Kept, Model, Shown, Surface
+from ds4.server.surfaces.asked import Asked, Kept, ModelFacts, Shown, Surface
 from ds4.server.surfaces.request_outside import outside
 from ds4.server.surfaces.responses_tools import INPUT, Tool, Tools
-from ds4.server.surfaces.tool_rules import Choice, rules
+from ds4.server.surfaces.tool_rules import ToolChoice, rules
 from ds4.server.surfaces.wire_tapes import double
 from ds4.sys.oracles import oracle
 from ds4.sys.tape import TapeError, escape, line, lines, text, unescape
@@ -35,7 +36,7 @@ _READERS = {
 @dataclass(frozen=True, slots=True)
 class RequestInput:
     surface: Surface
-    model: Model
+    model: ModelFacts
     body: bytes
 
 
@@ -56,7 +57,7 @@ class Outside:
 RequestResult = Asked | Refused | Outside
 
 
-def replacement(surface: Surface, body: Body, model: Model) -> Asked:
+def replacement(surface: Surface, body: Body, model: ModelFacts) -> Asked:
     return _READERS[surface](body, model)
 
 
@@ -89,7 +90,7 @@ def _unsigned(word: bytes, most: int) -> int:
 
 
 def _number(word: bytes) -> float:
-    value: float = struct.unpack("<d", struct.pack("<Q", _unsigned(word, (1 << 64) - 1)))[0]
+    value: float = struct.unpack("<d", struct.pack("<Q", _unsigned(word, UINT64)))[0]
     return value
 
 
@@ -127,7 +128,7 @@ def read_input(tape: bytes) -> RequestInput:
         called = unescape(name).decode()
     except UnicodeDecodeError:
         raise TapeError("the model's name is not text") from None
-    model = Model(called, n_vocab, chats, thinks, cache, _sampling(defaults))
+    model = ModelFacts(called, n_vocab, chats, thinks, cache, _sampling(defaults))
     return RequestInput(cast(Surface, surface.decode()), model, body)
 
 
@@ -195,7 +196,7 @@ def _optional(word: bytes) -> str | None:
 
 
 def _count(word: bytes) -> int | None:
-    return None if word == b"-" else _unsigned(word, (1 << 64) - 1)
+    return None if word == b"-" else _unsigned(word, UINT64)
 
 
 def read_output(tape: bytes) -> RequestResult:
@@ -260,7 +261,7 @@ def _kept(by: dict[bytes, list[list[bytes]]], values: Any, chat: ChatRequest) ->
         ToolRule(name, text=INPUT) if tool.custom else ToolRule(name, one["function"]["parameters"])
         for (name, tool), one in zip(known.items(), told_of, strict=True)
     ]
-    calls = rules(tools, Choice(), parallel=parallel == b"1")
+    calls = rules(tools, ToolChoice(), parallel=parallel == b"1")
     items, (head,) = values(b"item"), values(b"head")
     whole = previous == b"-" and not any(item["type"] == "item_reference" for item in items)
     return Kept(
@@ -282,7 +283,7 @@ def by_tape(tape: bytes) -> bytes:
     return write_output(run(read_input(tape)))
 
 
-def by_oracle(surface: Surface, body: Body, model: Model) -> Asked:
+def by_oracle(surface: Surface, body: Body, model: ModelFacts) -> Asked:
     """A body read by the oracle; one that its contract does not speak of is read as without it."""
     result = read_output(oracle("request").run(write_input(RequestInput(surface, model, body.raw))))
     match result:
@@ -294,7 +295,7 @@ def by_oracle(surface: Surface, body: Body, model: Model) -> Asked:
             raise _told(result, surface, body, model)
 
 
-def _told(refused: Refused, surface: Surface, body: Body, model: Model) -> ApiError:
+def _told(refused: Refused, surface: Surface, body: Body, model: ModelFacts) -> ApiError:
     """The oracle's refusal; in the replacement's words, where that refuses for the same reason."""
     try:
         replacement(surface, body, model)

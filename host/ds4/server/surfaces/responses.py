@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -30,6 +31,15 @@ from ds4.server.surfaces.wire import ResponseWriting
 
 log = logging.getLogger("ds4.server")
 
+_LOST: dict[str, Any] = {
+    "status": "failed",
+    "error": {"code": "server_error", "message": "The server failed while it made this response; its log says why."},
+    "incomplete_details": None,
+    "completed_at": None,
+    "usage": None,
+    "output": [],
+}
+
 
 class Run:
     """A response that is being made: its job, its answer so far, where it is kept, and for whom."""
@@ -37,10 +47,17 @@ class Run:
     def __init__(self, asked: ResponsesRequest, answer: ResponseWriting, job: Job, served: Served, owner: str) -> None:
         self.asked, self.answer, self.job, self.served, self.owner = asked, answer, job, served, owner
         self.error: ApiError | None = None  # what it failed of
+        self.abandoned = False
+        self.lost = False  # it failed of what nobody reckoned with: its answer is not to be asked again
         self._settled = asyncio.Event()
 
+    @property
+    def ended(self) -> bool:
+        return self.lost or self.answer.ended
+
     def stored(self) -> Stored:
-        asked, body = self.asked, json.loads(self.answer.whole())
+        asked = self.asked
+        body = {**asked.head, **_LOST} if self.lost else json.loads(self.answer.whole())
         return Stored(asked.generation.id, asked.previous, body, asked.input, body.pop("output"), self.owner)
 
     async def settle(self, desk: Desk) -> None:
@@ -52,13 +69,28 @@ class Run:
             return
         kept = False
         try:
-            kept = await desk.store.put(self.stored())
-        except ApiError as error:
-            log.error("%s: %s", self.asked.generation.id, error)
+            kept = await self._kept(desk)
         finally:  # whoever else waits must not wait for ever
             if not kept:
                 self.answer.not_stored()
             self._settled.set()
+
+    async def _kept(self, desk: Desk) -> bool:
+        try:
+            return await desk.store.put(self.stored())
+        except ApiError as error:
+            log.error("%s: %s", self.asked.generation.id, error)
+            return False
+        except Exception:
+            again = not self.lost
+            self.lose()
+            return await self._kept(desk) if again else False  # what is left of it now is plain
+
+    def lose(self) -> None:
+        """While an exception is handled that nobody reckoned with: the engine stops, and the response has failed."""
+        log.exception("%s: its answer is lost", self.asked.generation.id)
+        self.lost = True
+        self.served.engine.cancel(self.job)
 
     def goes_on(self, job: Job) -> None:
         """Another job makes the rest of the answer."""
@@ -66,7 +98,8 @@ class Run:
 
     def abandon(self) -> None:
         """Nobody waits for the rest: the engine stops, and the response is one that was cancelled."""
-        if not self.answer.ended:
+        if not self.ended:
+            self.abandoned = True
             self.served.engine.cancel(self.job)
             self.answer.cancel()
 
@@ -90,29 +123,38 @@ class Desk:
         task.add_done_callback(self._tasks.discard)
 
     def hang_up(self, run: Run) -> None:
-        if not run.answer.ended:
+        if not run.ended:
             run.abandon()
             self.soon(run.settle(self))
 
     async def drain(self, run: Run) -> None:
-        """Takes the events of a response that is not streamed, to its end."""
+        """Takes the events of a response that is not streamed, to its end; however that comes, it is settled."""
         buffered = Buffered(run.served, run.job, run.goes_on)
-        while not run.answer.ended:
-            for event in await buffered.take():
-                if isinstance(event, HungUp):
-                    run.abandon()
-                else:
-                    run.answer.take(event)
-                if isinstance(event, Failed):
-                    run.error = event.error
-        await run.settle(self)
+        try:
+            while not run.ended:
+                for event in await buffered.take():
+                    if isinstance(event, HungUp):
+                        run.abandon()
+                    else:
+                        run.answer.take(event)
+                    if isinstance(event, Failed):
+                        run.error = event.error
+        except Exception:
+            run.lose()
+            raise
+        finally:
+            await run.settle(self)
 
     async def outlive(self, run: Run, give_back: Callable[[], None]) -> None:
-        """The same for one that outlives its request; its model is given back behind it."""
+        """The same for one that outlives its request; its model is given back behind it, and its trace written."""
         try:
-            await self.drain(run)
+            with contextlib.suppress(Exception):  # which has been logged
+                await self.drain(run)
         finally:
             give_back()
+            if (trace := run.asked.generation.trace) is not None:
+                trace.answered(dump(run.stored().response))
+                trace.close(gone=run.abandoned, failed=run.lost)
 
     async def stream(self, run: Run, connection: Connection) -> AsyncIterator[bytes]:
         """The response as SSE: everything that has come since the last write goes out in one."""
@@ -144,6 +186,10 @@ class Desk:
                     parts.append(answer.closing())
                 channel.quiet_since = clock()
                 yield b"".join(parts)
+        except Exception:
+            run.lose()
+            self.soon(run.settle(self))
+            raise
         finally:
             channel.shortcut = None
             self.hang_up(run)
@@ -199,8 +245,9 @@ class Responses:
             raise ClientGone
         service.check()  # it may have begun to stop while the prompt was tokenised
         answer = wire.responding(answer_facts(asked), asked.generation.stream, served.tokenizer.token_bytes)
-        if not asked.background:  # which outlives the connection that a trace ends with
-            begin_trace(service, served, req.path, body, asked.generation, connection)
+        # one in the background outlives the connection, so its trace ends with the answer instead
+        outlived = None if asked.background else connection
+        begin_trace(service, served, req.path, body, asked.generation, outlived)
         job = served.engine.submit(asked.generation)
         queued(asked.generation, job)
         run = Run(asked, answer, job, served, connection.owner)
@@ -236,7 +283,7 @@ class Responses:
         desk.live[run.asked.generation.id] = run
         try:
             await desk.store.put(run.stored())
-        except ApiError:
+        except Exception:
             desk.live.pop(run.asked.generation.id, None)
             run.abandon()
             raise

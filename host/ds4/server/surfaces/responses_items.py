@@ -7,8 +7,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from ds4.core.json_kinds import kind
 from ds4.server.errors import ApiError, invalid
-from ds4.server.request import Body, base64_text, kind, text, wrong_type
+from ds4.server.request import Body, base64_text, text, wrong_type
 from ds4.server.surfaces.chat_tools import objects
 from ds4.server.surfaces.responses_tools import as_arguments, told
 

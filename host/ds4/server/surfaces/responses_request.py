@@ -18,7 +18,7 @@ from ds4.server.prompts import no_dialect
 from ds4.server.request import Body, GenerationRequest, new_id, read_options, tail_calls, text, wrong_type
 from ds4.server.response_store import Missing, ResponseStore
 from ds4.server.service import Served
-from ds4.server.surfaces.asked import Asked, Kept, Model
+from ds4.server.surfaces.asked import Asked, Kept, ModelFacts
 from ds4.server.surfaces.chat_request import ALIASES
 from ds4.server.surfaces.generation import check_context
 from ds4.server.surfaces.responses_items import Item, messages, not_found, read_input, references
@@ -64,7 +64,7 @@ class Talk:
     whole: bool
 
 
-def read_talk(body: Body, model: Model) -> Talk:
+def read_talk(body: Body, model: ModelFacts) -> Talk:
     if not model.chats:
         raise no_dialect()
     tools, own = read_tools(body), read_input(body)
@@ -118,12 +118,12 @@ async def tokens(chat: ChatRequest, served: Served) -> tuple[ChatAnswer, list[in
     return ChatAnswer(served.prompts.dialect(), prompt, names=chat.names), ids
 
 
-def read(body: Body, model: Model) -> Asked:
+def read(body: Body, model: ModelFacts) -> Asked:
     """A whole Responses body, but for what only the store knows."""
     _check_carried(body)
     _refuse_unsupported(body)
     options = read_options(body, model.defaults, model.n_vocab).on(model.cache)
-    most = body.integer("max_output_tokens", 1, 1 << 31, clamp=True)
+    most = body.integer("max_output_tokens", 1, limits.LARGEST_COUNT, clamp=True)
     include = _strings(body, "include")
     top = body.integer("top_logprobs", 0, limits.MAX_TOP_LOGPROBS)
     wants_logprobs = bool(top) or "message.output_text.logprobs" in include
@@ -263,7 +263,7 @@ def _head(body: Body, model: str) -> dict[str, Any]:
     truncation = body.text("truncation") or "disabled"
     return {
         "instructions": body.text("instructions"),
-        "max_tool_calls": body.integer("max_tool_calls", 1, 1 << 31, clamp=True),
+        "max_tool_calls": body.integer("max_tool_calls", 1, limits.LARGEST_COUNT, clamp=True),
         "metadata": _metadata(body),
         "model": model,
         "parallel_tool_calls": body.boolean("parallel_tool_calls", True),

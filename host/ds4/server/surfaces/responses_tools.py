@@ -18,7 +18,7 @@ from ds4.core.output.grammar.rules import ToolRule, ToolRules
 from ds4.server.errors import invalid
 from ds4.server.request import Body, wrong_type
 from ds4.server.surfaces.chat_tools import name_of, objects
-from ds4.server.surfaces.tool_rules import Choice, function_rule, rules, text_rule
+from ds4.server.surfaces.tool_rules import ToolChoice, function_rule, rules, text_rule
 
 INPUT = "input"
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -123,15 +123,15 @@ def _form(body: Body) -> str:
     return f"The input, as plain text of this form ({syntax}):\n{definition}"
 
 
-def _choice(body: Body, tools: Tools) -> Choice:
+def _choice(body: Body, tools: Tools) -> ToolChoice:
     choice = body.get("tool_choice")
     match choice:
         case None | "auto":
-            return Choice()
+            return ToolChoice()
         case "none":
-            return Choice(none=True)
+            return ToolChoice(none=True)
         case "required":
-            return Choice(must=True)
+            return ToolChoice(must=True)
         case dict():
             return _chosen(Body(choice, "tool_choice"), tools)
         case str():
@@ -140,10 +140,12 @@ def _choice(body: Body, tools: Tools) -> Choice:
     raise wrong_type("tool_choice", "a string or an object", choice)
 
 
-def _chosen(choice: Body, tools: Tools) -> Choice:
+def _chosen(choice: Body, tools: Tools) -> ToolChoice:
     kind = choice.text("type")
     if kind in ("function", "custom"):
-        return Choice(must=True, names=(told(name_of(choice), choice.text("namespace")),), param=choice.param("name"))
+        return ToolChoice(
+            must=True, names=(told(name_of(choice), choice.text("namespace")),), param=choice.param("name")
+        )
     if kind != "allowed_tools":
         message = "'tool_choice.type' must be 'function', 'custom' or 'allowed_tools': the others are not run here."
         raise invalid(message, "tool_choice.type", "unsupported_parameter")
@@ -152,7 +154,7 @@ def _chosen(choice: Body, tools: Tools) -> Choice:
         raise invalid("'tool_choice.mode' must be 'auto' or 'required'.", "tool_choice.mode")
     named = [tool for tool in objects(choice, "tools") if tool.text("type") in (None, "function", "custom")]
     names = [told(name_of(tool), tool.text("namespace")) for tool in named]
-    return Choice(must=mode == "required", names=names, param=choice.param("tools"), none=not names)
+    return ToolChoice(must=mode == "required", names=names, param=choice.param("tools"), none=not names)
 
 
 _OPENING = re.compile(r'[ \t\n\r]*\{[ \t\n\r]*"' + INPUT + r'"[ \t\n\r]*:[ \t\n\r]*"')

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ds4.core.chat import Dialect
 from ds4.core.constraint.budget import Budget
 from ds4.core.tokenizer import Tokenizer
+from ds4.server import limits
 from ds4.server.request import Body
-
-_MOST = 1 << 31
 
 
 def read_thought(body: Body) -> int | None:
@@ -18,7 +17,11 @@ def read_thought(body: Body) -> int | None:
         places.append((body.nested("thinking"), "budget_tokens"))
     if isinstance(body.get("reasoning"), dict):
         places.append((body.nested("reasoning"), "max_tokens"))
-    given = [most for holder, name in places if (most := holder.integer(name, 0, _MOST, clamp=True)) is not None]
+    given = [
+        most
+        for holder, name in places
+        if (most := holder.integer(name, 0, limits.LARGEST_COUNT, clamp=True)) is not None
+    ]
     return min(given) if given else None
 
 

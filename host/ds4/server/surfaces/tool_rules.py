@@ -9,12 +9,13 @@ from typing import Any
 from ds4.core.constraint import grammar
 from ds4.core.output.grammar.rules import TextForm, ToolRule, ToolRules
 from ds4.errors import ConstraintError
+from ds4.server import limits
 from ds4.server.errors import ApiError, invalid
 from ds4.server.request import Body
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ToolChoice:
     """none: no call. must: at least one. names: of the tools that may be called; None: all of them. param: the field
     that says so."""
 
@@ -24,7 +25,7 @@ class Choice:
     param: str = "tool_choice"
 
 
-def rules(tools: Sequence[ToolRule], choice: Choice, *, parallel: bool = True) -> ToolRules | None:
+def rules(tools: Sequence[ToolRule], choice: ToolChoice, *, parallel: bool = True) -> ToolRules | None:
     """None: nothing that a grammar would have to hold. parallel: an answer may make several calls."""
     if choice.names is not None:
         known = {tool.name for tool in tools}
@@ -78,18 +79,55 @@ def text_rule(name: str, parameter: str, form: Body) -> ToolRule:
     raise invalid(f"'{form.param('syntax')}' must be 'lark' or 'regex'.", form.param("syntax"))
 
 
-def compiles(tools: object) -> bool:
-    """Whether reading these tools, of any surface and not looked at yet, compiles something. That takes milliseconds, a
-    hostile one's a second."""
-    if not isinstance(tools, list):
-        return False
-    for tool in tools:
+def held(tools: object, path: str = "tools") -> list[tuple[str, object]]:
+    """The tools, of any surface and not looked at yet, whose reading compiles something, each with its place and with
+    what it is made of. That takes milliseconds, a hostile one's a second."""
+    found: list[tuple[str, object]] = []
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         if isinstance(tool, dict):
-            function = tool.get("function")
-            strict = tool.get("strict") or (isinstance(function, dict) and function.get("strict"))
-            if strict or tool.get("format") or compiles(tool.get("tools")):
-                return True
-    return False
+            place, function = f"{path}[{index}]", tool.get("function")
+            inner = function if isinstance(function, dict) else {}
+            if tool.get("strict") or inner.get("strict") or tool.get("format"):
+                forms = [tool.get("format"), tool.get("parameters"), tool.get("input_schema"), inner.get("parameters")]
+                found.append((place, [form for form in forms if form is not None]))
+            found += held(tool.get("tools"), f"{place}.tools")
+    return found
+
+
+def check_held(tools: Sequence[tuple[str, object]]) -> None:
+    """ApiError for more, or more of them, than one request may have compiled."""
+    if len(tools) > limits.MAX_HELD_TOOLS:
+        message = (
+            f"Strict tools and tools with a grammar may be {limits.MAX_HELD_TOOLS} in a request, not {len(tools)}."
+        )
+        raise invalid(message, "tools", "too_many_grammars")
+    size = 0
+    for place, made_of in tools:
+        size += _characters(made_of, limits.MAX_HELD_CHARS)
+        if size > limits.MAX_HELD_CHARS:
+            message = (
+                f"Schemas and grammars of strict and custom tools may have {limits.MAX_HELD_CHARS} characters in a "
+                f"request; with '{place}' they come to {size} or more."
+            )
+            raise invalid(message, place, "grammars_too_large")
+
+
+def _characters(value: object, most: int) -> int:
+    """About as many as the JSON of a value has; counted until they are more than `most`."""
+    count, todo = 0, [value]
+    while todo and count <= most:
+        match todo.pop():
+            case str() as text:
+                count += len(text) + 2
+            case dict() as members:
+                count += 2 + sum(map(len, members)) + 4 * len(members)
+                todo += members.values()
+            case list() as items:
+                count += 2 + 2 * len(items)
+                todo += items
+            case other:
+                count += len(repr(other))
+    return count
 
 
 def refused(error: ConstraintError, param: str) -> ApiError:

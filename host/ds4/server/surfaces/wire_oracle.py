@@ -12,7 +12,8 @@ from ds4.server.events import CallDelta, Delta, Event, Failed, Finished
 from ds4.server.surfaces.messages_render import MessagesFacts
 from ds4.server.surfaces.rendering import AnswerFacts, TokenBytes
 from ds4.server.surfaces.responses_answer import ResponseFacts
-from ds4.server.surfaces.wire_tapes import Given, Step, read_output, write_head, write_step
+from ds4.server.surfaces.wire_steps import Step
+from ds4.server.surfaces.wire_tapes import Given, read_output, write_head, write_step
 from ds4.sys.oracles import oracle
 
 

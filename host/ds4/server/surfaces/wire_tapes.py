@@ -10,7 +10,8 @@ from typing import Literal, cast
 
 from ds4.core.json_text import is_json
 from ds4.server.errors import ApiError
-from ds4.server.events import CallDelta, CallsVoid, Delta, Event, Failed, Finished, KeepAlive, TokenLogprob
+from ds4.server.events import CallDelta, CallsVoid, Delta, Failed, Finished, KeepAlive, TokenLogprob
+from ds4.server.limits import LARGEST_COUNT, UINT64
 from ds4.server.surfaces.asked import Surface
 from ds4.server.surfaces.chat_render import ChatRenderer
 from ds4.server.surfaces.completions_render import CompletionRenderer
@@ -18,19 +19,15 @@ from ds4.server.surfaces.messages_render import MessagesFacts, MessagesRenderer
 from ds4.server.surfaces.rendering import AnswerFacts, TokenBytes
 from ds4.server.surfaces.responses_answer import Outside, ResponseAnswer, ResponseFacts
 from ds4.server.surfaces.responses_tools import Tool
+from ds4.server.surfaces.wire_steps import Facts, Order, Said, Step, bad
 from ds4.server.surfaces.writing import Rendered, Writing
 from ds4.sys.tape import TapeError, escape, lines, unescape
-
-Facts = AnswerFacts | MessagesFacts | ResponseFacts
-Said = Literal["open", "close", "whole", "cancel", "unstored"]
-Step = Event | Said
-"""What comes in: an event of the engine's, or what the surface asks for by itself."""
 
 _SURFACES = (b"chat", b"completions", b"messages", b"responses")
 _SAID = (b"open", b"close", b"whole", b"cancel", b"unstored")
 _FIXED = frozenset({"error", "incomplete_details", "completed_at", "usage", "status", "timings", "output"})
 _LATEST = 1e12
-_COUNT, _SECONDS = 1 << 31, (1 << 53) - 1
+_SECONDS = (1 << 53) - 1
 
 
 class Given(Outside):
@@ -158,25 +155,21 @@ def write_input(given: WireInput) -> bytes:
 # ---- reading it ----
 
 
-def _bad(why: str) -> TapeError:
-    return TapeError(f"no tape of wire: {why}")
-
-
 def _text(word: bytes) -> str:
     try:
         return unescape(word).decode()
     except UnicodeDecodeError:
-        raise _bad("not text") from None
+        raise bad("not text") from None
 
 
 def _number(word: bytes, most: int, least: int = 0) -> int:
     if not word.isdigit() or (word[:1] == b"0" and word != b"0") or len(word) > 20 or not least <= int(word) <= most:
-        raise _bad(f"not a number from {least} to {most}")
+        raise bad(f"not a number from {least} to {most}")
     return int(word)
 
 
 def _count(word: bytes, least: int = 0) -> int:
-    return _number(word, _COUNT, least)
+    return _number(word, LARGEST_COUNT, least)
 
 
 def _switch(word: bytes) -> bool:
@@ -187,21 +180,21 @@ def _maybe(word: bytes) -> str | None:
     if word == b"-":
         return None
     if word[:1] != b"=":
-        raise _bad("not an optional text")
+        raise bad("not an optional text")
     return _text(word[1:])
 
 
 def _double(word: bytes) -> float:
-    value: float = struct.unpack("<d", struct.pack("<Q", _number(word, (1 << 64) - 1)))[0]
+    value: float = struct.unpack("<d", struct.pack("<Q", _number(word, UINT64)))[0]
     if not math.isfinite(value):
-        raise _bad("not finite")
+        raise bad("not finite")
     return value
 
 
 def _time(word: bytes) -> float:
     value = _double(word)
     if not 0.0 <= value <= _LATEST or math.copysign(1.0, value) < 0:
-        raise _bad("not a time")
+        raise bad("not a time")
     return value
 
 
@@ -219,7 +212,7 @@ def _openai_facts(words: list[bytes], surface: bytes) -> AnswerFacts:
         reads=_switch(reads),
     )
     if facts.reads and surface == b"completions":
-        raise _bad("completions are not read")
+        raise bad("completions are not read")
     return facts
 
 
@@ -239,12 +232,12 @@ def _response_facts(words: list[bytes], rows: Iterator[list[bytes]]) -> tuple[Re
     while row is not None and row[:1] == [b"member"] and len(row) == 3:
         name, value = _text(row[1]), _text(row[2])
         if name in members or name in _FIXED or not is_json(value):
-            raise _bad("a member")
+            raise bad("a member")
         members[name] = value.encode()
         row = next(rows, None)
     while row is not None and row[:1] == [b"tool"] and len(row) == 5:
         if (told := _text(row[1])) in tools:
-            raise _bad("a tool")
+            raise bad("a tool")
         tools[told] = Tool(_text(row[2]), _maybe(row[3]), _switch(row[4]))
         row = next(rows, None)
     while row is not None and row[:1] == [b"suffix"] and len(row) == 2:
@@ -253,88 +246,6 @@ def _response_facts(words: list[bytes], rows: Iterator[list[bytes]]) -> tuple[Re
     given = Given(suffixes, _number(finished, _SECONDS))
     switches = _switch(queued), _switch(summary), _switch(sealed), _switch(parallel)
     return ResponseFacts(members, tools, *switches, given), row
-
-
-class _Order:
-    """Whether steps come in an order that there is, as far as one can tell before anything is written."""
-
-    def __init__(self, surface: bytes, streamed: bool, facts: Facts) -> None:
-        self.surface, self.streamed, self.facts = surface, streamed, facts
-        self.choices = facts.choices if isinstance(facts, AnswerFacts) else 1
-        self.ended = [False] * self.choices
-        self.calls = [0] * self.choices
-        self.call: list[int | None] = [None] * self.choices
-        self.opened, self.failed, self.cancelled, self.closed = not streamed, False, False, False
-        self.reads = not isinstance(facts, AnswerFacts) or facts.reads
-
-    @property
-    def over(self) -> bool:
-        return self.failed or self.cancelled or all(self.ended)
-
-    def check(self, step: Step) -> None:
-        if isinstance(step, str):
-            good = self._asked(step)
-        elif self.over or not self.opened:
-            good = False
-        elif isinstance(step, KeepAlive):
-            good = self.streamed
-        elif isinstance(step, Failed):
-            good = self.failed = True
-        else:
-            good = self._told(cast("Delta | CallDelta | CallsVoid | Finished", step))
-        if not good:
-            raise _bad(f"{step!r} where it cannot be")
-
-    def _asked(self, step: Said) -> bool:
-        responses = self.surface == b"responses"
-        match step:
-            case "open":
-                good = self.streamed and not self.opened
-                self.opened = True
-            case "close":
-                good = self.streamed and self.over and not self.closed
-                self.closed = True
-            case "cancel":
-                good = responses and self.opened and not self.over
-                self.cancelled = True
-            case "unstored":
-                good = responses and self.over and not self.closed
-            case "whole":
-                good = self.opened if responses else not self.streamed and self.over and not self.failed
-        return good
-
-    def _told(self, step: Delta | CallDelta | CallsVoid | Finished) -> bool:
-        choice = step.choice
-        if choice >= self.choices or self.ended[choice]:
-            return False
-        match step:
-            case Finished():
-                self.ended[choice] = True
-                return step.cached_tokens <= step.prompt_tokens
-            case Delta():
-                self.call[choice] = None
-                return (self.reads or not step.reasoning) and self._logprobs(step.logprobs)
-            case CallsVoid():
-                last, self.call[choice] = self.call[choice], None
-                return last is not None and step.first <= last
-        return self.reads and self._called(step) and self._logprobs(step.logprobs)
-
-    def _called(self, step: CallDelta) -> bool:
-        choice, index = step.choice, step.index
-        if index == self.calls[choice]:
-            self.calls[choice] += 1
-            self.call[choice] = index
-            return bool(step.id)
-        known = index < self.calls[choice] and not step.id and not step.name
-        return known and (not step.arguments or index == self.call[choice])
-
-    def _logprobs(self, entries: list[TokenLogprob] | None) -> bool:
-        match self.facts:
-            case AnswerFacts(logprobs=wanted):
-                return wanted == (entries is not None)
-            case MessagesFacts():
-                return entries is None
-        return True
 
 
 class _Steps:
@@ -369,7 +280,7 @@ class _Steps:
                 error = ApiError(_number(status, 599, 400), _text(message), code=_maybe(code), param=_maybe(param))
                 error.type = _text(type)
                 return Failed(error)
-        raise _bad("not an event")
+        raise bad("not an event")
 
     def _logprobs(self, word: bytes) -> list[TokenLogprob] | None:
         if word == b"-":
@@ -378,7 +289,7 @@ class _Steps:
         for _ in range(_count(word)):
             row = next(self._rows, [])
             if row[:1] != [b"token"] or len(row) < 3 or len(row) % 2 == 0:
-                raise _bad("not a token")
+                raise bad("not a token")
             pairs = []
             for at in range(1, len(row), 2):
                 pairs.append((len(self.tokens), _double(row[at + 1])))
@@ -394,21 +305,21 @@ def read_input(tape: bytes) -> WireInput:
         case [b"wire", surface, word] if surface in _SURFACES:
             streamed = _switch(word)
         case _:
-            raise _bad("the first line")
+            raise bad("the first line")
     head = next(rows, [])
     lengths = {b"messages": 8, b"responses": 6}
     if head[:1] != [b"facts"] or len(head) != lengths.get(surface, 10):
-        raise _bad("the facts")
+        raise bad("the facts")
     facts: Facts
     row: list[bytes] | None
     if surface == b"responses":
         facts, row = _response_facts(head[1:], rows)
         if facts.queued and streamed:
-            raise _bad("streamed from the background")
+            raise bad("streamed from the background")
     else:
         facts = _messages_facts(head[1:]) if surface == b"messages" else _openai_facts(head[1:], surface)
         row = next(rows, None)
-    reader, order, steps = _Steps(rows), _Order(surface, streamed, facts), list[Step]()
+    reader, order, steps = _Steps(rows), Order(surface, streamed, facts), list[Step]()
     while row is not None:
         step = reader.read(row)
         order.check(step)
@@ -457,7 +368,7 @@ def read_output(tape: bytes) -> list[tuple[bool, bytes]]:
     out = []
     for row in lines(tape):
         if len(row) != 2 or row[0] not in (b"sent", b"body"):
-            raise _bad("not an output line")
+            raise bad("not an output line")
         out.append((row[0] == b"body", unescape(row[1])))
     return out
 

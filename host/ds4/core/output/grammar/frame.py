@@ -40,26 +40,32 @@ def tool_grammar(
     thinking: bool,
     tags: tuple[str, str] | None,
     answer: Grammar | None = None,
+    may_think: bool = True,
 ) -> Grammar:
     """A grammar of answers. style: None: nothing is a call, whatever is written. thinking: the answer begins in
-    reasoning; tags: what reasoning stands between, which without `thinking` the answer itself may open. answer: what
-    one is that calls nothing; None: text, which may also stand before calls.
+    reasoning; tags: what reasoning stands between, which without `thinking` the answer itself may open, if it
+    `may_think`. answer: what one is that calls nothing; None: text, which may also stand before calls.
     """
     out = Rules()
     reasons, taken = "", []
     if tags is not None and thinking:
         reasons = out.lazy(f"/{_ALL}{escaped(tags[1])}/")
     elif tags is not None and tags[0]:
-        reasons = out.lazy(f"/{_WHITE}{escaped(tags[0])}{_ALL}{escaped(tags[1])}/") + "?"
+        if may_think:
+            reasons = out.lazy(f"/{_WHITE}{escaped(tags[0])}{_ALL}{escaped(tags[1])}/")
         taken.append(f"~/{_WHITE}{escaped(tags[0])}{_ALL}/")
+    optional = "" if thinking else "?"
     if style is not None and style.bare and rules.tools:
         taken.append(f"~/{_WHITE}{escaped(style.bare)}{_ALL}/")
     written = style.write(out, rules) if style is not None and rules.tools else None
     forms: list[str] = []
+    whole: list[str] = []  # with the reasoning before it
     if written is not None and style is not None and (rules.must or style.bare or answer is not None):
         forms.append(written.forced)
     if not rules.must and answer is not None:
-        forms.append(f"{GAP if reasons and answer.blank else ''} {out.embed(answer)}")
+        gap = f" {GAP}" if answer.blank else ""
+        before = f"({reasons}{gap}){optional} " if reasons else ""
+        whole.append(before + out.embed(answer))
     elif not rules.must:
         openers: Sequence[str] = ()
         if style is not None:
@@ -69,7 +75,9 @@ def tool_grammar(
             others = [other for other in openers if other != opener]
             head = out.lazy(" & ".join([f"/{_ALL}{escaped(opener)}/", *taken, *_without(others)]))
             forms.append(f"{head} {rest}")
-    return out.grammar(f"{reasons} ({' | '.join(forms)})")
+    if forms:
+        whole.insert(0, f"{reasons + optional if reasons else ''} ({' | '.join(forms)})")
+    return out.grammar(" | ".join(whole))
 
 
 def _without(texts: Sequence[str]) -> list[str]:

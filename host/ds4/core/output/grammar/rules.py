@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ds4.core.constraint.grammar import Grammar, json_rule, nested
+from ds4.errors import ChatError
 
 ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
@@ -73,12 +74,28 @@ def any_calls(tools: Sequence[Mapping[str, Any]]) -> ToolRules:
     return ToolRules([ToolRule(tool["function"]["name"], tool["function"].get("parameters")) for tool in tools])
 
 
+MOST_TEXT: Final = 4 << 20
+"""Characters of one grammar: a hundred tools of ten parameters come to a tenth of that."""
+
+
 class Rules:
-    """The rules of one grammar, which get names of their own."""
+    """The rules of one grammar, which get names of their own. ChatError for more than MOST_TEXT of them."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._count = 0
+        self._count = self._size = 0
+
+    def _add(self, line: str) -> None:
+        self._size += len(line)
+        if self._size > MOST_TEXT:
+            raise ChatError(
+                "the tools come to too large a grammar",
+                subject="tools",
+                code="tool_grammar",
+                expected=f"at most {MOST_TEXT} characters",
+                found="more",
+            )
+        self._lines.append(line)
 
     def _name(self, kind: str) -> str:
         self._count += 1
@@ -87,18 +104,18 @@ class Rules:
     def rule(self, body: str, options: str = "") -> str:
         """A rule's name. options: in brackets behind it."""
         name = self._name("r")
-        self._lines.append(f"{name}{options}: {body}")
+        self._add(f"{name}{options}: {body}")
         return name
 
     def lazy(self, pattern: str) -> str:
         """A rule for the shortest text that is matched. pattern: regular expressions with Lark's operators."""
         terminal = self._name("T")
-        self._lines.append(f"{terminal}: {pattern}")
+        self._add(f"{terminal}: {pattern}")
         return self.rule(terminal, "[lazy]")
 
     def terminal(self, pattern: str) -> str:
         name = self._name("T")
-        self._lines.append(f"{name}: {pattern}")
+        self._add(f"{name}: {pattern}")
         return name
 
     def json(self, schema: Mapping[str, Any]) -> str:
@@ -112,9 +129,9 @@ class Rules:
             return ""
         order = sorted(range(len(items)), key=lambda i: not required[i])  # the required ones have the low bits
         name, needed = self._name("s"), sum(required)
-        self._lines.append(f'{name}::_: ""' + (f" %if is_ones([0:{needed}])" if needed else ""))
+        self._add(f'{name}::_: ""' + (f" %if is_ones([0:{needed}])" if needed else ""))
         for bit, index in enumerate(order):
-            self._lines.append(f"  | {items[index]} {name}::set_bit({bit}) %if bit_clear({bit})")
+            self._add(f"  | {items[index]} {name}::set_bit({bit}) %if bit_clear({bit})")
         return f"{name}::0x0"
 
     def embed(self, grammar: Grammar) -> str:
