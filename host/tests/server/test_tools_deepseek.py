@@ -165,5 +165,5 @@ def test_thinking_ends_with_its_budget_and_the_answer_follows(
         assert used <= most + 1  # with the token that ends it
         assert most < 100 or used > 4
     budget: Any = {"type": "enabled", "budget_tokens": most}
-    said = claude.messages.create(model="m", thinking=budget, **how)
+    said = claude.messages.create(model="m", thinking=budget, **how, extra_body={"temperature": 0})
     assert said.content[-1].type == "text" and said.content[-1].text
