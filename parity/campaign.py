@@ -83,7 +83,7 @@ def run(chosen: Sequence[Component], plan: Plan, say: Callable[[str], None]) -> 
         living = [c for c in chosen if c.name in proven]
         say(f"soak of {len(living)} components, {plan.soak_seconds / 60:.1f} min")
         soaks = _soak(living, plan, seed, pool)
-    timed = speed.judged([c for c in living if "performance" in c.axes], {})
+    timed = speed.judged([c for c in living if "performance" in c.axes], {}, thorough=True)
     for c in living:
         name, (tally, outcome) = c.name, soaks[c.name]
         if tally.disagreement is not None:

@@ -19,7 +19,8 @@ from parity.evidence import SpeedResult
 from parity.registry import ROOT, GateError
 
 ROUNDS = 3
-"""Measurements of a component that fails, before it is believed: noise only ever makes a side slower."""
+"""Measurements of a component that fails, before it is believed, and of each in a campaign. The least of each side
+counts: noise only ever makes one slower."""
 
 SLOWDOWN = 2.0
 """Against the ratio of its last campaign, from which a replacement that is not cheap counts as a regression."""
@@ -54,6 +55,10 @@ def measure(components: Sequence[Component]) -> dict[str, SpeedResult]:
     }
 
 
+def _least(one: SpeedResult, other: SpeedResult) -> SpeedResult:
+    return SpeedResult(min(one.replacement_us, other.replacement_us), min(one.oracle_us, other.oracle_us))
+
+
 def slow(component: Component, now: SpeedResult, then: SpeedResult | None) -> str:
     """Why the replacement is too slow; empty when it is not. then: its last campaign's measurement."""
     speed = component.speed
@@ -65,13 +70,18 @@ def slow(component: Component, now: SpeedResult, then: SpeedResult | None) -> st
     return ""
 
 
-def judged(components: Sequence[Component], kept: dict[str, SpeedResult]) -> dict[str, tuple[SpeedResult, str]]:
-    """Each component's measurement with why it fails (empty: it does not). One that fails is measured again."""
+def judged(
+    components: Sequence[Component], kept: dict[str, SpeedResult], *, thorough: bool = False
+) -> dict[str, tuple[SpeedResult, str]]:
+    """Each component's measurement with why it fails (empty: it does not). One that fails is measured again; thorough:
+    each is."""
     results: dict[str, tuple[SpeedResult, str]] = {}
     left = list(components)
     for _ in range(ROUNDS):
         for name, now in measure(left).items():
             component = next(c for c in left if c.name == name)
+            if name in results:
+                now = _least(now, results[name][0])
             results[name] = now, slow(component, now, kept.get(name))
-        left = [c for c in left if results[c.name][1]]
+        left = [c for c in left if thorough or results[c.name][1]]
     return results

@@ -250,6 +250,12 @@ def test_a_slow_component_turns_red_once_it_was_measured_again(root: Path, monke
     assert runs[: speed.ROUNDS] == [["toy"]] * speed.ROUNDS
 
 
+def test_a_campaign_keeps_the_least_of_each_side(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    component, measured = toy(monkeypatch), iter([(9.0, 30.0), (7.0, 40.0), (8.0, 20.0)])
+    monkeypatch.setattr(speed, "measure", lambda components: {"toy": SpeedResult(*next(measured))})
+    assert speed.judged([component], {}, thorough=True) == {"toy": (SpeedResult(7.0, 20.0), "")}
+
+
 # ---- deviations ----
 
 
