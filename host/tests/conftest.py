@@ -1,6 +1,8 @@
 """Settings for every room's tests."""
 
 from hypothesis import settings
+from support.sdks import claude as claude
+from support.sdks import client as client
 from support.snapshots import snapshot as snapshot  # in syrupy's place: snapshots are goldens
 
 # How long an example takes says nothing on a shared machine.

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ds4.cli.arguments import EFFORT, FORMS, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
+from ds4.cli.arguments import EFFORT, INTERACTIVE, QUIET, RAW, STOP, SYSTEM, TOKENS
+from ds4.cli.form import asked_for
 from ds4.cli.prompt import effort_as, messages
 from ds4.cli.terminal import Printer, Progress, dim, figures
 from ds4.core.chat import ChatRequest, Prompt
@@ -170,11 +171,7 @@ def speeds(generation: Generation) -> str:
 def one_shot(settings: Settings, path: Path, prompt: str) -> int:
     """-p: prints the answer as it comes, and on stderr what is thought before it. Ctrl-C ends it, and the command with
     130."""
-    grammar = None
-    if any(settings[option] for option in FORMS):
-        from ds4.cli.form import asked_for  # what it needs is large, and most answers do without
-
-        grammar = asked_for(settings)
+    grammar = asked_for(settings)
     with open_model(settings, path) as model, open_session(settings, model, settings[CTX]) as session:
         parser: Parser
         if settings[RAW] or model.dialect is None:

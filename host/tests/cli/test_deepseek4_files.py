@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ds4.core.exits import EPILOG, Exit
+from support import embedded
 from support.commands import run
 from support.gguf_writer import ARRAY, F32, I32, STRING, TYPE_I32, U32, GgufWriter, array, scalar, string
 from support.tiny_deepseek4 import ARCH, drafting_tensors, tiny_deepseek4
@@ -140,9 +140,9 @@ def test_a_drafting_file_that_is_none_is_refused_with_its_own_line(content: byte
     assert "x-mtp.gguf" in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif("DS4_MINI_MODEL" not in os.environ, reason="DS4_MINI_MODEL names no model")
+@embedded.needs_mini
 def test_a_family_with_an_encoding_of_its_own_has_no_dialect_to_choose(tmp_path: Path) -> None:
-    model = os.path.abspath(os.environ["DS4_MINI_MODEL"])
+    model = str(embedded.mini())
     done = run("ds4.cli", "-p", "hi", "--dump-tokens", "-m", model, "--tool-dialect", "hermes", home=tmp_path)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert "--tool-dialect: cannot be chosen for this model" in done.stderr

@@ -1,4 +1,4 @@
-"""How programs start: what Ctrl-C does while they are still being imported."""
+"""How programs start: what Ctrl-C does while they are still being imported, and what they do without."""
 
 from __future__ import annotations
 
@@ -58,3 +58,11 @@ def test_a_program_has_the_handler_of_interrupts_that_its_caller_left(ignored: b
         preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignored else None,
     )
     assert (done.returncode, done.stdout) == (7, f"{not ignored}{os.linesep}".encode()), done.stderr
+
+
+def test_a_command_without_a_grammar_does_not_load_their_compiler(tmp_path: Path) -> None:
+    loaded = "import sys, ds4.cli.main, ds4.cli.chat; print('llguidance' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

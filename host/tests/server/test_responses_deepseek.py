@@ -42,12 +42,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield from serve("float", "--state-dir", str(tmp_path_factory.mktemp("state")))
 
 
-@pytest.fixture
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as made:
-        yield made
-
-
 def ask(client: openai.OpenAI, said: Any, *, stream: bool = False, **more: Any) -> Any:
     """The response, sent whole or streamed through the client's own accumulation."""
     how: dict[str, Any] = {"model": "ds4-mini", "input": said, "instructions": SYSTEM, "temperature": 0, **more}

@@ -20,18 +20,6 @@ def url() -> Iterator[str]:
     yield from serve("float", "--temp", "0")
 
 
-@pytest.fixture
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
-        yield made
-
-
-@pytest.fixture
-def claude(url: str) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=url.removesuffix("/v1"), api_key="none", max_retries=0) as made:
-        yield made
-
-
 def test_each_answer_has_the_id_of_its_request(client: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     raw = client.chat.completions.with_raw_response.create(model="x", messages=SUM, max_tokens=2)
     with pytest.raises(openai.NotFoundError) as refused:

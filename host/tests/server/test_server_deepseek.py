@@ -44,12 +44,6 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     yield from serve(request.param)
 
 
-@pytest.fixture
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as made:
-        yield made
-
-
 def ask(client: openai.OpenAI, messages: list[Any], **more: Any) -> Any:
     return client.chat.completions.create(model="ds4-mini", messages=messages, temperature=0, **more)
 

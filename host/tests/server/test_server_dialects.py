@@ -13,7 +13,7 @@ from ds4.core.chat_template import TemplateChat
 from ds4.core.output.answer import Tags
 from ds4.core.output.dialects import detect
 from ds4.core.template import ChatTemplate
-from support import commands, recorded_server, tool_model
+from support import commands, embedded, recorded_server, tool_model
 from support.live_server import EOS, LiveServer
 
 CHAT = "/v1/chat/completions"
@@ -96,10 +96,10 @@ def test_the_flag_reaches_the_chat_of_a_model_with_a_template(
         assert answer.json()["error"]["code"] == "unsupported_parameter"
 
 
-@pytest.mark.skipif("DS4_MINI_MODEL" not in os.environ, reason="DS4_MINI_MODEL is not set")
-@pytest.mark.skipif("DS4_LIBRARY" not in os.environ, reason="DS4_LIBRARY is not set")
+@embedded.needs_mini
+@embedded.needs_engine
 def test_a_family_with_an_encoding_of_its_own_has_nothing_to_choose(tmp_path: Path) -> None:
-    model = os.path.abspath(os.environ["DS4_MINI_MODEL"])
+    model = str(embedded.mini())
     done = commands.run("ds4.server", "--port", "0", "-m", model, "--tool-dialect", "hermes", home=tmp_path)
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert "--tool-dialect: cannot be chosen for this model" in done.stderr

@@ -39,18 +39,6 @@ def url() -> Iterator[str]:
     yield from serve("float", "-m", os.path.abspath(embedded.path()), "-c", "1024", "--max-seqs", "4")
 
 
-@pytest.fixture
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as made:
-        yield made
-
-
-@pytest.fixture
-def claude(url: str) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=url.removesuffix("/v1"), api_key="none", max_retries=0) as made:
-        yield made
-
-
 def test_openais_parse_gives_a_model(client: openai.OpenAI) -> None:
     done = client.chat.completions.parse(
         model="x", messages=QUESTION, response_format=Cat, temperature=HOT, seed=1, max_tokens=300

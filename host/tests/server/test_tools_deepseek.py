@@ -42,19 +42,6 @@ def url() -> Iterator[str]:
     yield from serve("float")
 
 
-@pytest.fixture(scope="module")
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def claude(url: str) -> Iterator[anthropic.Anthropic]:
-    root = url.removesuffix("/v1")
-    with anthropic.Anthropic(base_url=root, api_key="none", max_retries=0, timeout=60) as made:
-        yield made
-
-
 def chat(client: openai.OpenAI, stream: bool, **more: Any) -> Made:
     how: Any = {"model": "m", "messages": [{"role": "user", "content": QUESTION}], "tools": CHAT, "seed": 1, **more}
     how["max_completion_tokens"] = 700

@@ -103,7 +103,7 @@ def deepseek(home: Path, rules: Sequence[Rule] | None, *more: str) -> Iterator[R
     """A script behind DeepSeek's own encoding, with the vocabulary of ds4-mini; or ds4-mini itself."""
     if "DS4_MINI_MODEL" not in os.environ:
         pytest.skip("DS4_MINI_MODEL names no model")
-    model = os.path.abspath(os.environ["DS4_MINI_MODEL"])
+    model = str(embedded.mini())
     with recorded_server.started(home, rules, "-m", model, "-t", "2", "--max-seqs", "3", *more) as server:
         yield server
 

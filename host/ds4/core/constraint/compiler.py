@@ -8,23 +8,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import lru_cache
-from typing import Final, TypeVar
-
-import llguidance
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ds4.errors import ConstraintError
 
+if TYPE_CHECKING:  # what a command's start should not wait for: most answers have no grammar
+    import llguidance
+
 T = TypeVar("T")
 
-LIMITS: Final = llguidance.LLParserLimits(
-    max_items_in_row=8_000,  # an object of 500 optional properties has 2,000
-    initial_lexer_fuel=1_000_000,  # some 20 ms
-    step_lexer_fuel=100_000,  # some 7 ms
-    step_max_items=50_000,  # some 3 ms
-    max_lexer_states=50_000,  # 100 MB at the very most
-    max_grammar_size=200_000,
-    verbose_errors=False,
-)
 _STACK: Final = 256 << 20
 """Bytes of stack, of address space rather: the compiler recurses along rules and references, and an overflow would end
 the process. 3,000 references in a chain overflow 8 MiB; the bounds of `schema` and `grammar` are far below what this
@@ -56,11 +48,27 @@ def on_deep_stack(work: Callable[[], T]) -> T:
         raise ConstraintError(_GAVE_UP, code="grammar") from None
 
 
+@lru_cache
+def _limits() -> llguidance.LLParserLimits:
+    import llguidance
+
+    return llguidance.LLParserLimits(
+        max_items_in_row=8_000,  # an object of 500 optional properties has 2,000
+        initial_lexer_fuel=1_000_000,  # some 20 ms
+        step_lexer_fuel=100_000,  # some 7 ms
+        step_max_items=50_000,  # some 3 ms
+        max_lexer_states=50_000,  # 100 MB at the very most
+        max_grammar_size=200_000,
+        verbose_errors=False,
+    )
+
+
 def compiled(tokens: llguidance.LLTokenizer, lark: str) -> tuple[llguidance.LLMatcher, float]:
     """A matcher at the beginning, and the seconds that a processor worked on it. ConstraintError (grammar)."""
+    import llguidance
 
     def work() -> tuple[llguidance.LLMatcher, float]:
-        matcher = llguidance.LLMatcher(tokens, lark, log_level=0, limits=LIMITS)
+        matcher = llguidance.LLMatcher(tokens, lark, log_level=0, limits=_limits())
         return matcher, time.thread_time()  # the thread does nothing else
 
     matcher, seconds = on_deep_stack(work)
@@ -72,7 +80,10 @@ def compiled(tokens: llguidance.LLTokenizer, lark: str) -> tuple[llguidance.LLMa
 @lru_cache(maxsize=128)
 def complaint(lark: str) -> str:
     """What is wrong with a grammar, whatever the vocabulary; "" for nothing. A few milliseconds."""
-    wrong, messages = on_deep_stack(lambda: llguidance.LLMatcher.validate_grammar_with_warnings(lark, limits=LIMITS))
+    import llguidance
+
+    check, limits = llguidance.LLMatcher.validate_grammar_with_warnings, _limits()
+    wrong, messages = on_deep_stack(lambda: check(lark, limits=limits))
     return reason(messages[0]) if wrong else ""
 
 
