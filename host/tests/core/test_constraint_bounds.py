@@ -51,6 +51,7 @@ def test_terminals_that_double_are_refused_before_they_are_compiled(
     [
         ({"type": "integer", "multipleOf": 999983}, "/multipleOf"),
         ({"type": "number", "multipleOf": 12345.678}, "/multipleOf"),
+        ({"type": "integer", "multipleOf": 10**400}, "/multipleOf"),
         ({"allOf": [{"type": "integer", "multipleOf": 9973}, {"multipleOf": 9967}]}, "/allOf/1/multipleOf"),
         ({"properties": {f"p{i}": {"multipleOf": 9973 + i} for i in range(50)}}, "/properties/p1/multipleOf"),
     ],
@@ -113,3 +114,10 @@ def test_a_grammar_asked_for_again_is_not_compiled_again(monkeypatch: pytest.Mon
     first = vocabulary.matcher(grammar).mask()
     monkeypatch.setattr("ds4.core.constraint.matcher.compiled", lambda *given: pytest.fail("it was compiled"))
     assert vocabulary.matcher(grammar).mask() == first
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 1e999, -1e999, float("nan")])
+@pytest.mark.parametrize("keyword", ["multipleOf", "minimum", "maxLength", "minItems", "maxProperties"])
+def test_numbers_beyond_all_measure_are_refused(keyword: str, number: float) -> None:
+    with pytest.raises(ConstraintError):
+        grammars.json_schema({"type": ["number", "string", "array", "object"], keyword: number})

@@ -59,7 +59,7 @@ def check(schema: object) -> None:
 
 def _digits(value: Any) -> int:
     """Those of a multipleOf as an integer: 25 for 0.25. 1 for what is none, or none that the compiler takes."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0 or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         return 1
     _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
@@ -147,7 +147,7 @@ def _keyword(place: str, name: str, value: Any) -> None:
                 found = repr(item)[:40] if isinstance(item, str) else _kind(item)
                 raise _wrong(at, "no such type", ", ".join(sorted(_TYPES)), found)
     elif name in _COUNTS:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
             raise _wrong(at, "not a count", "an integer of 0 or more", _shown(value))
         if value > MAX_COUNT:
             raise _wrong(at, "too large", f"at most {MAX_COUNT}", _shown(value))
